@@ -1,0 +1,1 @@
+"""From a trace of the engine to the figures that answer the question."""

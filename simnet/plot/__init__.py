@@ -1,0 +1,1 @@
+"""Figures: functions that take values and an Axes, and return the Axes."""

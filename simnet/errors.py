@@ -1,0 +1,91 @@
+"""The exception tree.
+
+::
+
+    SimnetError                exit code 2: the input is wrong
+    ├── SpecError              a file, an option or an override
+    ├── TopologyError          a cluster that cannot be built
+    │   └── NoPathError        two endpoints that no link joins
+    ├── LayoutError            a job that does not divide over layers or GPUs
+    ├── DoesNotFitError        exit code 1: a correct input to which the model says no
+    └── PhysicsError           exit code 3: a result beats the wire or the roofline, a bug in simnet
+
+Each error carries :class:`Problem` records, one for every fault found, so that a file is
+reported in one go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One fault: what is wrong, where it stands, and what would be right."""
+
+    message: str
+    """What is wrong, in one clause."""
+    where: str = ""
+    """``file:line:column``, or what stands in for it (``--set topology.racks=x``)."""
+    path: str = ""
+    """Dotted key path inside the file."""
+    found: str = ""
+    """The offending value."""
+    allowed: str = ""
+    """What is accepted there."""
+    hint: str = ""
+    """One suggestion."""
+
+    def __str__(self) -> str:
+        """Return the fault as one line."""
+        head = " ".join(part for part in (self.where, self.path) if part)
+        clauses = [self.message]
+        clauses += [
+            f"{label} {text}"
+            for label, text in (("found", self.found), ("allowed:", self.allowed), ("hint:", self.hint))
+            if text
+        ]
+        return (f"{head}: " if head else "") + "; ".join(clauses)
+
+
+class SimnetError(Exception):
+    """Root of all errors that a user can cause and mend."""
+
+    exit_code = 2
+
+    def __init__(self, *problems: Problem) -> None:
+        """Keep the *problems* and read as one line for each of them."""
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+    def __reduce__(self) -> tuple[type[SimnetError], tuple[Problem, ...]]:
+        """Return how to rebuild the error in another process, with its problems whole."""
+        return type(self), self.problems
+
+
+class SpecError(SimnetError):
+    """A scenario, topology, model, part or option is not valid."""
+
+
+class TopologyError(SimnetError):
+    """A cluster cannot be built as described."""
+
+
+class NoPathError(TopologyError):
+    """Two endpoints have no path between them; the message names both."""
+
+
+class LayoutError(SimnetError):
+    """Layers, ranks or batches do not divide as asked; the message has the arithmetic."""
+
+
+class DoesNotFitError(SimnetError):
+    """The job does not fit in memory; the message names the smallest degree that does."""
+
+    exit_code = 1
+
+
+class PhysicsError(SimnetError):
+    """A result beats the wire, the roofline or 100 % of a peak: a bug that simnet reports on itself."""
+
+    exit_code = 3

@@ -1,0 +1,90 @@
+"""Shipped and own files by name: where a topology, part, scenario, model or price list lies."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from simnet.errors import Problem, SpecError
+
+FOLDERS: dict[str, str] = {
+    "topology": "topologies",
+    "part": "topologies/parts",
+    "price": "topologies/prices",
+    "scenario": "scenarios",
+    "model": "scenarios/models",
+}
+"""Folder of each kind of file, inside a checkout, the working directory and the installed package."""
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def find(kind: str, ref: str | Path, *, near: Path | None = None) -> Path:
+    """Return the file that *ref* names.
+
+    Parameters
+    ----------
+    kind
+        A key of :data:`FOLDERS`.
+    ref
+        A path, or a bare name without ``.yaml``.
+    near
+        Folder of the file that holds the reference; searched first.
+
+    Raises
+    ------
+    SpecError
+        If there is no such file; the message lists the shipped ones.
+
+    Notes
+    -----
+    Order: *ref* as a path, from *near* then from the working directory; a file of that name in
+    *near*, in the working directory or in its folder of that kind; the checkout that simnet runs
+    from; the copy inside the installed package.
+    """
+    folder = FOLDERS[kind]
+    here = [near] if near is not None else []
+    text = str(ref)
+    for base in (*here, Path.cwd()):
+        path = base / text
+        if _is_path(text) and path.is_file():
+            return path
+    if not _is_path(text):
+        for base in (*here, Path.cwd(), Path.cwd() / folder, *(root / folder for root in _roots())):
+            path = base / f"{text}.yaml"
+            if path.is_file():
+                return path
+    raise SpecError(_missing(kind, text))
+
+
+def list_shipped(kind: str) -> tuple[Path, ...]:
+    """Return the shipped files of *kind*, sorted; parts are looked for in sub-folders too."""
+    pattern = "**/*.yaml" if kind == "part" else "*.yaml"
+    for root in _roots():
+        return tuple(sorted((root / FOLDERS[kind]).glob(pattern)))
+    return ()
+
+
+def _roots() -> tuple[Path, ...]:
+    """Return the folders that hold ``topologies/`` and ``scenarios/``: the checkout, then the packaged copy."""
+    checkout = _PACKAGE.parent
+    roots = [checkout] if (checkout / "pyproject.toml").is_file() else []
+    packaged = _PACKAGE / "_library"
+    return tuple(root for root in (*roots, packaged) if root.is_dir())
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith((".yaml", ".yml", ".json")) or "/" in text or "\\" in text
+
+
+def _missing(kind: str, text: str) -> Problem:
+    if _is_path(text) and (Path.cwd() / text).is_dir():
+        return Problem(message=f"this is a folder, not a {kind} file", found=f'"{text}"')
+    names = [path.stem for path in list_shipped(kind)]
+    near = difflib.get_close_matches(Path(text).stem, names, n=1)
+    return Problem(
+        message=f"no {kind} file of that name",
+        found=f'"{text}"',
+        allowed="a path, or one of " + ", ".join(names) if names else "a path to a YAML file",
+        hint=f'did you mean "{near[0]}"?' if near else "",
+    )

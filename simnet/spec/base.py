@@ -1,0 +1,105 @@
+"""What every spec shares: a frozen, strict base model and fields that insist on their unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from simnet import units
+
+
+class SpecModel(BaseModel):
+    """Base of all specs: frozen, refuses unknown keys, converts nothing, documents its fields."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+def _quantity(dimension: str) -> Callable[[object, ValidationInfo], object]:
+    """Return a validator of *dimension*; a file must give the unit, Python code gives SI floats."""
+
+    def parse(value: object, info: ValidationInfo) -> object:
+        if info.mode == "python" and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+        try:
+            return units.parse_quantity(value, dimension)
+        except units.QuantityError as error:
+            raise PydanticCustomError(
+                "quantity",
+                "{message}",
+                {"message": error.message, "found": error.found, "allowed": error.allowed, "hint": error.hint},
+            ) from None
+
+    return parse
+
+
+def _schema(dimension: str) -> WithJsonSchema:
+    return WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^\s*[+]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*("
+            + "|".join(sorted(units.UNITS[dimension], key=len, reverse=True))
+            + r")\s*$",
+            "description": f'A {dimension} with its unit, such as "{units.EXAMPLES[dimension]}".',
+        }
+    )
+
+
+Bandwidth = Annotated[float, BeforeValidator(_quantity("bandwidth")), Field(ge=0), _schema("bandwidth")]
+"""Bytes per second and direction; in a file ``400 Gb/s``."""
+Size = Annotated[float, BeforeValidator(_quantity("size")), Field(ge=0), _schema("size")]
+"""Bytes; in a file ``80 GB`` or ``80 GiB``."""
+Time = Annotated[float, BeforeValidator(_quantity("time")), Field(ge=0), _schema("time")]
+"""Seconds; in a file ``2 us``."""
+FlopsRate = Annotated[float, BeforeValidator(_quantity("flops rate")), Field(ge=0), _schema("flops rate")]
+"""FLOP/s; in a file ``989 TFLOP/s``."""
+Power = Annotated[float, BeforeValidator(_quantity("power")), Field(ge=0), _schema("power")]
+"""Watts; in a file ``700 W``."""
+Money = Annotated[float, BeforeValidator(_quantity("money")), Field(ge=0), _schema("money")]
+"""US dollars; in a file ``36 kUSD``."""
+Length = Annotated[float, BeforeValidator(_quantity("length")), Field(ge=0), _schema("length")]
+"""Metres; in a file ``10 km``."""
+
+
+class Constant(SpecModel):
+    """A named constant with its spread, source and date, so that a report can show where a number comes from."""
+
+    value: float
+    """The value that is used, in *unit*."""
+    low: float
+    """Low end of what sources give, in *unit*."""
+    high: float
+    """High end of what sources give, in *unit*."""
+    unit: str
+    """Unit of the three numbers; ``"1"`` for a plain number."""
+    source: str = Field(min_length=1)
+    """Where the number comes from."""
+    as_of: str = Field(pattern=r"^\d{4}(-\d{2}){0,2}$")
+    """Date of the source, ``2025``, ``2025-06`` or ``2025-06-30``."""
+    note: str = ""
+    """What a reader should know before trusting it."""
+
+    @property
+    def si(self) -> float:
+        """Return the value in SI."""
+        return self.value * units.si_factor(self.unit)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            units.si_factor(self.unit)
+        except units.QuantityError as error:
+            raise PydanticCustomError(
+                "quantity",
+                "{message}",
+                {"message": error.message, "found": error.found, "allowed": error.allowed, "hint": ""},
+            ) from None
+        if not self.low <= self.value <= self.high:
+            raise PydanticCustomError(
+                "constant", "low <= value <= high must hold", {"found": f"{self.low}, {self.value}, {self.high}"}
+            )
+        return self

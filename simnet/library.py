@@ -13,6 +13,7 @@ FOLDERS: dict[str, str] = {
     "price": "topologies/prices",
     "scenario": "scenarios",
     "model": "scenarios/models",
+    "workload": "scenarios/workloads",
 }
 """Folder of each kind of file, inside a checkout, the working directory and the installed package."""
 

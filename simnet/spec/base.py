@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
@@ -17,6 +18,21 @@ class SpecModel(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Marks a field that a file may fill by name: ``Annotated[GpuPart, Ref("gpu")]``.
+
+    In YAML the field is then a name (``gpu: h100-sxm``), a name with changes
+    (``gpu: {from: h100-sxm, power: 650 W}``), or the record itself. The loader puts the record in
+    place before it validates, so the validated value is always whole.
+
+    *kind* is ``topology``, ``model`` or ``workload`` (one record a file), or else a kind of part:
+    a top-level key of the files in ``topologies/parts/``, which hold ``kind: {name: record}``.
+    """
+
+    kind: str
 
 
 def _quantity(dimension: str) -> Callable[[object, ValidationInfo], object]:

@@ -1,0 +1,170 @@
+"""The job: which model, how it is split over GPUs, in what batches, and what its recipe overlaps."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from simnet.spec.base import Ref, SpecModel
+from simnet.spec.model import ModelSpec
+
+RANK_AXES = ("tp", "cp", "dp", "pp")
+"""Axes of the rank grid."""
+
+Algorithm = Literal["auto", "ring", "tree", "nvls", "nvls_tree", "collnet", "pat", "hierarchical", "pairwise"]
+"""How a collective is made; ``auto`` chooses by size and machine as NCCL does."""
+
+
+class ParallelismSpec(SpecModel):
+    """Degrees of parallelism; their product is the number of GPUs."""
+
+    tp: int = Field(default=1, gt=0)
+    """Tensor parallel: GPUs that share every matrix."""
+    cp: int = Field(default=1, gt=0)
+    """Context parallel: GPUs that share every sequence."""
+    pp: int = Field(default=1, gt=0)
+    """Pipeline stages."""
+    virtual_stages: int = Field(default=1, gt=0)
+    """Chunks of layers that each pipeline stage holds; above 1 the schedule is interleaved."""
+    dp: int | Literal["auto"] = "auto"
+    """Replicas; ``auto`` takes all GPUs of the cluster."""
+    ep: int = Field(default=1, gt=0)
+    """Expert parallel; for mixture-of-experts models."""
+    etp: int = Field(default=1, gt=0)
+    """Tensor parallel inside an expert."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.dp != "auto" and self.dp < 1:
+            raise PydanticCustomError("dp", "dp must be at least 1, or auto", {"found": str(self.dp)})
+        return self
+
+
+class BatchSpec(SpecModel):
+    """Sequences of a step."""
+
+    global_batch_size: int = Field(gt=0)
+    """Sequences per optimizer step, all replicas together."""
+    micro_batch_size: int = Field(default=1, gt=0)
+    """Sequences that pass a stage at a time."""
+
+
+class LayoutSpec(SpecModel):
+    """Layers of each pipeline stage where they are not simply divided."""
+
+    embedding_counts_as_layer: bool = False
+    """The embedding takes the place of one layer in the first chunk."""
+    loss_counts_as_layer: bool = False
+    """Output projection and loss take the place of one layer in the last chunk."""
+    layers_per_chunk: tuple[int, ...] | None = None
+    """Layers of every chunk in the model's order, one number for each of pp x virtual_stages chunks."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        counted = self.embedding_counts_as_layer or self.loss_counts_as_layer
+        if self.layers_per_chunk is not None and counted:
+            raise PydanticCustomError(
+                "layout", "layers_per_chunk lists transformer layers only; leave the counts_as_layer switches out"
+            )
+        if self.layers_per_chunk is not None and min(self.layers_per_chunk, default=-1) < 0:
+            raise PydanticCustomError(
+                "layout",
+                "layers_per_chunk holds counts of layers, none below 0",
+                {"found": str(list(self.layers_per_chunk))},
+            )
+        return self
+
+
+class OverlapSpec(SpecModel):
+    """What runs beside compute; the defaults are those of NVIDIA's recipes without user buffers."""
+
+    tp: bool = False
+    """Tensor-parallel gathers and scatters are split and run beside their matrix products (user buffers)."""
+    dp_grad: bool = True
+    """Gradients are reduced as their bucket completes, beside the backward pass."""
+    dp_param: bool = True
+    """Parameters are gathered as the forward pass reaches them."""
+    pp: bool = True
+    """Pipeline sends run beside compute; without it, the sender waits for each."""
+
+
+class AlgorithmsSpec(SpecModel):
+    """Algorithm of each kind of collective."""
+
+    tp: Algorithm = "auto"
+    """Tensor parallel."""
+    cp: Algorithm = "auto"
+    """Context parallel."""
+    dp: Algorithm = "auto"
+    """Data parallel."""
+
+
+class WorkloadSpec(SpecModel):
+    """One training job."""
+
+    model: Annotated[ModelSpec, Ref("model")]
+    """Model card, by name or in place."""
+    sequence_length: int = Field(gt=0)
+    """Tokens of a sequence."""
+    precision: Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"] = "bf16"
+    """Precision of the layers' matrix products; attention and logits stay in 16 bit."""
+    parallelism: ParallelismSpec = ParallelismSpec()
+    """Degrees of parallelism."""
+    batch: BatchSpec
+    """Sequences of a step."""
+    layout: Literal["balanced"] | LayoutSpec = "balanced"
+    """Layers of each pipeline stage; ``balanced`` divides them and refuses what does not divide."""
+    schedule: Literal["1f1b", "interleaved", "gpipe"] = "1f1b"
+    """Order of forward and backward passes; 1f1b with virtual_stages above 1 is the interleaved one."""
+    sequence_parallel: bool = True
+    """Norms and residual stream are split along the sequence over the tensor-parallel group."""
+    context_parallel: Literal["ring", "all_gather"] = "ring"
+    """Keys and values go round beside attention, or are gathered before it."""
+    attention_kernel: Literal["flash", "unfused"] = "flash"
+    """Fused attention keeps no scores; unfused keeps them for the backward pass."""
+    dropout: bool = False
+    """Whether hidden states and attention have dropout, whose masks take memory (the early GPT runs)."""
+    recompute: Literal["none", "selective", "full"] = "none"
+    """What the backward pass computes again: nothing, the attention core, or whole layers."""
+    sharding: Literal["none", "zero1"] = "zero1"
+    """zero1 splits the optimizer's state over the replicas (Megatron's distributed optimizer)."""
+    gradient_dtype: Literal["fp32", "bf16"] = "fp32"
+    """In what gradients are accumulated and reduced; Megatron's default is fp32, MLPerf entries use bf16."""
+    fp8_parameters: bool = True
+    """With an 8-bit precision, keep and gather the layers' weights in 8 bit only; no effect in 16 bit."""
+    overlap: OverlapSpec = OverlapSpec()
+    """What runs beside compute."""
+    cuda_graphs: bool = False
+    """Whether layers are launched as CUDA graphs."""
+    rank_order: str = Field(default="tp-cp-dp-pp", pattern=r"^[tcdp]p(-[tcdp]p){3}$")
+    """Axes of the rank grid, innermost first; Megatron's default."""
+    dp_bucket_parameters: int | Literal["auto"] = "auto"
+    """Parameters of a gradient bucket on the first chunk; auto is Megatron's max(40 million, 1 million x dp)."""
+    algorithms: AlgorithmsSpec = AlgorithmsSpec()
+    """Algorithm of each kind of collective."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.schedule == "gpipe" and self.parallelism.virtual_stages > 1:
+            raise PydanticCustomError(
+                "schedule",
+                "gpipe has one chunk per stage",
+                {"found": f"virtual_stages {self.parallelism.virtual_stages}", "allowed": "1f1b or interleaved"},
+            )
+        if self.schedule == "interleaved" and self.parallelism.virtual_stages == 1:
+            raise PydanticCustomError(
+                "schedule", "interleaved needs parallelism.virtual_stages above 1", {"found": "virtual_stages 1"}
+            )
+        if sorted(self.rank_order.split("-")) != sorted(RANK_AXES):
+            raise PydanticCustomError(
+                "rank_order",
+                "rank_order names each of tp, cp, dp and pp once",
+                {"found": self.rank_order, "allowed": "such as tp-cp-dp-pp"},
+            )
+        if self.dp_bucket_parameters != "auto" and self.dp_bucket_parameters < 1:
+            raise PydanticCustomError(
+                "bucket", "dp_bucket_parameters must be at least 1, or auto", {"found": str(self.dp_bucket_parameters)}
+            )
+        return self

@@ -1,0 +1,1 @@
+"""The fluid discrete-event engine: fair sharing, behaviour classes, traces."""

@@ -1,0 +1,289 @@
+"""Runs a program: classes of actors that behave alike, on the simpy clock.
+
+A class is a set of actors of one role that stand at the same operation at the same time. It
+runs as one process for as long as the fabric treats its members alike: when a transfer releases
+only some of them, or a slow GPU takes longer over an operation, the class splits there; classes
+of one role that wake at the same time and operation merge again. With every class and every
+group split to single members the same code is one process per rank.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+
+from simnet.engine.network import Group, Network
+from simnet.engine.participants import Participants, participants
+from simnet.engine.program import Compute, Program, Start
+from simnet.engine.rates import RateBook
+from simnet.engine.trace import StepTrace, TraceSink
+from simnet.errors import Problem, TopologyError
+
+SAME_TIME = 1e-12
+"""Relative: events this close are one batch."""
+MAX_NAMED = 8
+"""Waiting ranks that a deadlock report names."""
+
+_RESUME, _BEGIN, _FINISH = 0, 1, 2
+_COMPUTE, _START, _WAIT = 0, 1, 2
+
+
+@dataclass(slots=True, kw_only=True)
+class _Instance:
+    """One run of a transfer: who has arrived, what has started, what is done."""
+
+    arrived: int = 0
+    started: int = 0
+    done: int = 0
+    waiting: list[tuple[int, int, int, float]] = field(default_factory=list)
+    """(role, actors, operation, since) of the classes that wait."""
+
+
+def run_program(program: Program, *, is_split: bool = False) -> StepTrace:
+    """Trace of one step.
+
+    Parameters
+    ----------
+    program
+        What every actor does, and what its transfers load.
+    is_split
+        True keeps every actor a class of its own and every task a group of its own (one process
+        per rank; slow, the engine's own witness).
+
+    Raises
+    ------
+    TopologyError
+        When ranks wait for a transfer that never ends; names the ranks and what they wait for.
+    """
+    executor = _Executor(program, is_split=is_split)
+    executor.run()
+    return executor.sink.finish(executor.now_s)
+
+
+class _Executor:
+    """The state over time of one run."""
+
+    def __init__(self, program: Program, *, is_split: bool) -> None:
+        self.program = program
+        self.now_s = 0.0
+        self.is_split = is_split
+        book = RateBook(program=program)
+        full = tuple((1 << g.num_tasks) - 1 for g in program.geometries)
+        self.network = Network(book=book, full=full)
+        self.parts: list[Participants] = [participants(t) for t in program.transfers]
+        self.sink = TraceSink(program=program, book=book)
+        self._heap: list[tuple[float, int, int, tuple[Any, ...]]] = []
+        self._order = 0
+        self._instances: dict[tuple[int, int], _Instance] = {}
+        self._wakes: dict[tuple[int, int], int] = {}
+        self._ops = [[_encode(op) for op in role.ops] for role in program.roles]
+        self._first = [role.first_actor for role in program.roles]
+        self._speeds = [_speed_parts(program, r) for r in range(len(program.roles))]
+        self._asleep = 0
+        self._num_done = 0
+
+    def run(self) -> None:
+        """Run to the end on a simpy clock, one timeout per batch of events."""
+        for index, role in enumerate(self.program.roles):
+            for mask in self._pieces((1 << role.num_actors) - 1):
+                self._push(0.0, _RESUME, (index, mask, 0))
+                self._asleep += 1
+        environment = simpy.Environment()
+        environment.process(self._clock(environment))
+        environment.run()
+        if self._num_done < self.program.num_actors:
+            raise self._deadlock()
+
+    def _clock(self, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
+        heap = self._heap
+        while heap:
+            if heap[0][0] > environment.now:
+                yield environment.timeout(heap[0][0] - environment.now)
+            self._batch()
+
+    def _batch(self) -> None:
+        """Everything that happens at the earliest time in the heap."""
+        heap = self._heap
+        now = self.now_s = heap[0][0]
+        limit = now + SAME_TIME * now
+        sink = self.sink
+        while heap and heap[0][0] <= limit:
+            while heap and heap[0][0] <= limit:
+                _, _, kind, data = heapq.heappop(heap)
+                sink.num_events += 1
+                if kind == _RESUME:
+                    self._wake(*data)
+                elif kind == _BEGIN:
+                    self._begin(*data)
+                elif data[0].is_active and data[0].finish_s == data[1]:
+                    self._finish(data[0])
+            self._run_woken()
+        for group in self.network.settle(now):
+            if group.finish_s < float("inf"):
+                self._push(max(group.finish_s, now), _FINISH, (group, group.finish_s))
+        sink.num_classes = max(sink.num_classes, self._asleep)
+
+    def _push(self, time_s: float, kind: int, data: tuple[Any, ...]) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (time_s, self._order, kind, data))
+
+    def _pieces(self, mask: int) -> list[int]:
+        if not self.is_split:
+            return [mask]
+        return [1 << bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+
+    # -- classes ----------------------------------------------------------------------------
+
+    def _wake(self, role: int, mask: int, pc: int) -> None:
+        key = (role, pc)
+        self._asleep -= 1
+        self._wakes[key] = self._wakes.get(key, 0) | mask
+
+    def _run_woken(self) -> None:
+        wakes = self._wakes
+        while wakes:
+            key = min(wakes)
+            self._advance(key[0], wakes.pop(key), key[1])
+
+    def _advance(self, role: int, mask: int, pc: int) -> None:
+        """Run a class until it computes, waits or ends."""
+        ops = self._ops[role]
+        while pc < len(ops):
+            kind, first, second, _ = op = ops[pc]
+            if kind == _START:
+                self._arrive(role, mask, first, second)
+            elif kind == _WAIT:
+                mask = self._wait(role, mask, pc, first, second)
+                if not mask:
+                    return
+            else:
+                self._compute(role, mask, pc, op)
+                return
+            pc += 1
+        self._num_done += mask.bit_count()
+        self.sink.end(role, mask, self.now_s)
+
+    def _compute(self, role: int, mask: int, pc: int, op: tuple[int, Any, Any, Any]) -> None:
+        for members, factor in self._speeds[role]:
+            slice_ = mask & members
+            if slice_:
+                end_s = self.now_s + op[1] * factor
+                self.sink.compute(role, slice_, pc, self.now_s, end_s)
+                for piece in self._pieces(slice_):
+                    self._asleep += 1
+                    self._push(end_s, _RESUME, (role, piece, pc + 1))
+
+    def _wait(self, role: int, mask: int, pc: int, transfer: int, index: int) -> int:
+        """Members that need not wait; the others are parked with the instance."""
+        part = self.parts[transfer]
+        instance = self._instance(transfer, index)
+        shift = self._first[role] - part.first_waiter
+        released = part.released(instance.done)
+        ready = mask & _shift(released, -shift)
+        blocked = mask & ~ready
+        if blocked:
+            for piece in self._pieces(blocked):
+                self._asleep += 1
+                instance.waiting.append((role, piece, pc, self.now_s))
+        return ready
+
+    # -- transfers --------------------------------------------------------------------------
+
+    def _instance(self, transfer: int, index: int) -> _Instance:
+        key = (transfer, index)
+        found = self._instances.get(key)
+        if found is None:
+            found = self._instances[key] = _Instance()
+        return found
+
+    def _arrive(self, role: int, mask: int, transfer: int, index: int) -> None:
+        part = self.parts[transfer]
+        instance = self._instance(transfer, index)
+        instance.arrived |= _shift(mask, self._first[role] - part.first_starter)
+        fresh = part.ready(instance.arrived) & ~instance.started
+        if not fresh:
+            return
+        instance.started |= fresh
+        for tasks, latency_s, size_bytes in part.parts:
+            slice_ = fresh & tasks
+            if slice_:
+                for piece in self._pieces(slice_):
+                    data = (transfer, index, piece, size_bytes, self.now_s)
+                    self._push(self.now_s + latency_s, _BEGIN, data)
+
+    def _begin(
+        self, transfer: int, index: int, mask: int, size_bytes: float, started_s: float
+    ) -> None:
+        if size_bytes <= 0:
+            self._complete(transfer, index, mask, started_s)
+            return
+        geometry = self.program.transfers[transfer].geometry
+        self.network.begin(transfer, index, geometry, mask, size_bytes, started_s, self.now_s)
+
+    def _finish(self, group: Group) -> None:
+        self.network.end(group)
+        self._complete(group.transfer, group.instance, group.mask, group.started_s)
+
+    def _complete(self, transfer: int, index: int, mask: int, started_s: float) -> None:
+        part = self.parts[transfer]
+        instance = self._instance(transfer, index)
+        instance.done |= mask
+        self.sink.moved(transfer, index, mask, started_s, self.now_s)
+        if not instance.waiting:
+            return
+        released = part.released(instance.done)
+        still: list[tuple[int, int, int, float]] = []
+        for role, waiting, pc, since_s in instance.waiting:
+            free = waiting & _shift(released, part.first_waiter - self._first[role])
+            if free:
+                self.sink.waited(role, free, pc, since_s, started_s, self.now_s)
+                self._wake(role, free, pc + 1)
+                self._asleep += 1
+            if waiting & ~free:
+                still.append((role, waiting & ~free, pc, since_s))
+        self._asleep += len(still) - len(instance.waiting)
+        instance.waiting = still
+
+    def _deadlock(self) -> TopologyError:
+        named: list[str] = []
+        for (transfer, index), instance in sorted(self._instances.items()):
+            for role, mask, _, _ in instance.waiting:
+                first = (mask & -mask).bit_length() - 1
+                named.append(
+                    f"{self.program.roles[role].name} replica {first} waits for "
+                    f"{self.program.transfers[transfer].name} #{index}"
+                )
+        shown = "; ".join(named[:MAX_NAMED])
+        more = f"; and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+        return TopologyError(
+            Problem(
+                message="ranks wait for ever",
+                found=shown + more,
+                hint="a link on their path carries nothing, or a send has no receiver",
+            )
+        )
+
+
+def _shift(mask: int, by: int) -> int:
+    return mask << by if by >= 0 else mask >> -by
+
+
+def _encode(op: object) -> tuple[int, Any, Any, Any]:
+    if isinstance(op, Compute):
+        return (_COMPUTE, op.duration_s, None, None)
+    kind = _START if isinstance(op, Start) else _WAIT
+    return (kind, op.comm, op.instance, None)  # type: ignore[attr-defined]
+
+
+def _speed_parts(program: Program, role: int) -> list[tuple[int, float]]:
+    """Members of a role by their slowdown factor."""
+    first = program.roles[role].first_actor
+    masks: dict[float, int] = {}
+    for member in range(program.roles[role].num_actors):
+        factor = float(program.slowdown[first + member])
+        masks[factor] = masks.get(factor, 0) | 1 << member
+    return [(mask, factor) for factor, mask in sorted(masks.items())]

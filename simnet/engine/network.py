@@ -1,0 +1,175 @@
+"""Active transfers on the clock: groups of tasks that move at one rate.
+
+A group starts with one size, moves at one rate, and splits where a solve gives its tasks
+different rates. When groups come or go, only the connected components that they touch are
+looked up again; a group whose rate did not change keeps its finish time to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from simnet.engine.rates import Key, RateBook
+
+SAME_RATE = 1e-12
+"""Relative: a rate this close to the old one leaves the finish time as it was."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Group:
+    """Tasks of one transfer instance that started together and move at one rate."""
+
+    serial: int
+    transfer: int
+    instance: int
+    geometry: int
+    mask: int
+    """Tasks, as a bit mask."""
+    left_bytes: float
+    """Still to move, as of ``since_s``."""
+    started_s: float
+    """When the last starter was ready (before any latency)."""
+    since_s: float
+    rate: float = 0.0
+    finish_s: float = float("inf")
+    is_active: bool = True
+
+    @property
+    def key(self) -> Key:
+        """What a solve has to know of the group."""
+        return (self.geometry, self.mask)
+
+
+@dataclass(slots=True, kw_only=True)
+class Network:
+    """The groups under way and their rates."""
+
+    book: RateBook
+    full: tuple[int, ...]
+    """Bit mask of all tasks, by geometry."""
+    _by_geometry: dict[int, dict[int, Group]] = field(default_factory=dict)
+    _neighbours: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _touched: dict[int, Group] = field(default_factory=dict)
+    _serial: int = 0
+    num_groups_max: int = 0
+
+    def begin(
+        self, transfer: int, instance: int, geometry: int, mask: int, size: float,
+        started_s: float, now_s: float,
+    ) -> Group:
+        """Put tasks on the wire; their rate comes with the next ``settle``."""
+        group = Group(
+            serial=self._next_serial(),
+            transfer=transfer,
+            instance=instance,
+            geometry=geometry,
+            mask=mask,
+            left_bytes=size,
+            started_s=started_s,
+            since_s=now_s,
+        )
+        self._insert(group)
+        self._touched[group.serial] = group
+        return group
+
+    def end(self, group: Group) -> None:
+        """Take a finished group off; those that it coupled with will be settled anew."""
+        del self._by_geometry[group.geometry][group.serial]
+        self._touched.pop(group.serial, None)
+        group.is_active = False
+        for other in self._coupled(group):
+            self._touched[other.serial] = other
+
+    def touch_all(self) -> None:
+        """Settle everything anew (the capacities changed)."""
+        for groups in self._by_geometry.values():
+            self._touched.update(groups)
+
+    def settle(self, now_s: float) -> list[Group]:
+        """Rates of every touched component; groups whose finish time is new."""
+        changed: list[Group] = []
+        seeds = self._touched
+        while seeds:
+            _, seed = seeds.popitem()
+            component = self._component(seed)
+            for group in component:
+                seeds.pop(group.serial, None)
+            self._apply(component, now_s, changed)
+        return changed
+
+    def active(self) -> list[Group]:
+        """Groups under way, oldest first."""
+        found = [g for groups in self._by_geometry.values() for g in groups.values()]
+        return sorted(found, key=lambda group: group.serial)
+
+    def _component(self, seed: Group) -> list[Group]:
+        seen = {seed.serial: seed}
+        stack = [seed]
+        while stack:
+            for other in self._coupled(stack.pop()):
+                if other.serial not in seen:
+                    seen[other.serial] = other
+                    stack.append(other)
+        return sorted(seen.values(), key=lambda group: (group.key, group.serial))
+
+    def _coupled(self, group: Group) -> list[Group]:
+        """Active groups that share a resource that can bind with this one."""
+        near = self._neighbours.get(group.geometry)
+        if near is None:
+            near = self.book.neighbours(group.geometry)
+            self._neighbours[group.geometry] = near
+        is_full = group.mask == self.full[group.geometry]
+        found: list[Group] = []
+        for geometry in near:
+            for other in self._by_geometry.get(geometry, {}).values():
+                if other is group:
+                    continue
+                both_full = is_full and other.mask == self.full[geometry]
+                if both_full or self.book.couples(group.key, other.key):
+                    found.append(other)
+        return found
+
+    def _apply(self, component: list[Group], now_s: float, changed: list[Group]) -> None:
+        solution = self.book.solve(tuple(group.key for group in component))
+        for group, parts in zip(component, solution.parts, strict=True):
+            if len(parts) == 1:
+                if _set_rate(group, parts[0][1], now_s):
+                    changed.append(group)
+                continue
+            del self._by_geometry[group.geometry][group.serial]
+            group.is_active = False
+            for mask, rate in parts:
+                piece = Group(
+                    serial=self._next_serial(),
+                    transfer=group.transfer,
+                    instance=group.instance,
+                    geometry=group.geometry,
+                    mask=mask,
+                    left_bytes=group.left_bytes,
+                    started_s=group.started_s,
+                    since_s=group.since_s,
+                    rate=group.rate,
+                    finish_s=group.finish_s,
+                )
+                _set_rate(piece, rate, now_s)
+                self._insert(piece)
+                changed.append(piece)
+
+    def _insert(self, group: Group) -> None:
+        self._by_geometry.setdefault(group.geometry, {})[group.serial] = group
+
+    def _next_serial(self) -> int:
+        self._serial += 1
+        return self._serial
+
+
+def _set_rate(group: Group, rate: float, now_s: float) -> bool:
+    """Move the group to a new rate; False if it is the one that it has."""
+    if abs(rate - group.rate) <= SAME_RATE * rate and rate > 0:
+        return False
+    group.left_bytes -= group.rate * (now_s - group.since_s)
+    group.left_bytes = max(group.left_bytes, 0.0)
+    group.since_s = now_s
+    group.rate = rate
+    group.finish_s = now_s + group.left_bytes / rate if rate > 0 else float("inf")
+    return True

@@ -1,0 +1,218 @@
+"""Fair rates of the active transfers, one connected component at a time, cached.
+
+A step repeats the same sets of active transfers over layers and micro-batches. Transfers couple
+only if they load a common resource that can bind; each connected component is solved once per
+set of (geometry, tasks) and remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simnet.engine.program import Geometry, Program
+from simnet.engine.sharing import NO_LINK, Incidence, max_min_rates
+from simnet.errors import PhysicsError, Problem
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Part = tuple[int, float]
+"""Tasks (bit mask) that move at one rate, and that rate [bytes/s]."""
+Key = tuple[int, int]
+"""A geometry and the tasks of it that are active (bit mask)."""
+
+SAME_RATE = 1e-12
+"""Relative: rates this close are one rate."""
+CAPACITY_SLACK = 1e-9
+"""Relative: how far the sum of rates may pass a capacity before it counts as a fault."""
+
+
+def bits_to_index(mask: int, count: int) -> IntArray:
+    """Positions of the set bits of ``mask``, ascending, shape (popcount,)."""
+    data = np.frombuffer(mask.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
+    return np.flatnonzero(np.unpackbits(data, bitorder="little", count=count))
+
+
+def index_to_bits(index: IntArray, count: int) -> int:
+    """Bit mask with the given positions set."""
+    flags = np.zeros(count, dtype=np.uint8)
+    flags[index] = 1
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """Rates of one component: per key of the component, its tasks grouped by rate."""
+
+    parts: tuple[tuple[Part, ...], ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class RateBook:
+    """Solves components on demand and remembers them."""
+
+    program: Program
+    num_solves: int = 0
+    num_rounds: int = 0
+    largest_solve: int = 0
+    peak: FloatArray = field(init=False)
+    """Largest share of each resource's usable rate in use in any one component."""
+    bound_by: NDArray[np.bool_] = field(init=False)
+    """Resources that held a task back at least once."""
+    _solutions: dict[tuple[Key, ...], Solution] = field(default_factory=dict)
+    _loads: dict[Key, IntArray] = field(default_factory=dict)
+    _couples: dict[tuple[Key, Key], bool] = field(default_factory=dict)
+    _full: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start with nothing known."""
+        size = len(self.program.capacity)
+        self.peak = np.zeros(size)
+        self.bound_by = np.zeros(size, dtype=bool)
+        self._full = [(1 << g.num_tasks) - 1 for g in self.program.geometries]
+
+    def neighbours(self, geometry: int) -> tuple[int, ...]:
+        """Geometries that share a resource that can bind with this one, itself included."""
+        key = (geometry, self._full[geometry])
+        return tuple(
+            other
+            for other in range(len(self.program.geometries))
+            if self.couples(key, (other, self._full[other]))
+        )
+
+    def couples(self, one: Key, other: Key) -> bool:
+        """Whether two active sets of tasks load a common resource that can bind."""
+        pair = (one, other) if one <= other else (other, one)
+        known = self._couples.get(pair)
+        if known is None:
+            shared = np.intersect1d(self._load(pair[0]), self._load(pair[1]), assume_unique=True)
+            known = bool(len(shared))
+            self._couples[pair] = known
+        return known
+
+    def _load(self, key: Key) -> IntArray:
+        """Resources that can bind under a key, ascending."""
+        known = self._loads.get(key)
+        if known is None:
+            geometry = self.program.geometries[key[0]]
+            rows = bits_to_index(key[1], geometry.num_tasks)
+            link = take_rows(geometry.incidence, rows).link
+            known = np.unique(link[self.program.can_bind[link]]).astype(np.int64)
+            self._loads[key] = known
+        return known
+
+    def solve(self, component: tuple[Key, ...]) -> Solution:
+        """Rates of the keys of one component, in their order (keys must be sorted)."""
+        known = self._solutions.get(component)
+        if known is None:
+            known = self._solve(component)
+            self._solutions[component] = known
+        return known
+
+    def _solve(self, component: tuple[Key, ...]) -> Solution:
+        rows = [
+            bits_to_index(mask, self.program.geometries[geometry].num_tasks)
+            for geometry, mask in component
+        ]
+        geometries = [self.program.geometries[geometry] for geometry, _ in component]
+        full = stack_rows(geometries, rows)
+        binding = _keep_links(full, self.program.can_bind)
+        cap = np.concatenate([g.cap[r] for g, r in zip(geometries, rows, strict=True)])
+        weight = np.concatenate([g.weight[r] for g, r in zip(geometries, rows, strict=True)])
+        cap = np.minimum(cap, _lone_cap(full, self.program.capacity))
+        rates = max_min_rates(self.program.capacity, binding, cap=cap, weight=weight)
+        self.num_solves += 1
+        self.num_rounds += rates.rounds
+        self.largest_solve = max(self.largest_solve, len(cap))
+        self._observe(full, rates.rate)
+        held = rates.bottleneck[rates.bottleneck != NO_LINK]
+        self.bound_by[held] = True
+        bounds = np.cumsum([0, *(len(r) for r in rows)])
+        return Solution(
+            parts=tuple(
+                _group_by_rate(rates.rate[bounds[i] : bounds[i + 1]], rows[i], g.num_tasks)
+                for i, g in enumerate(geometries)
+            )
+        )
+
+    def _observe(self, full: Incidence, rate: FloatArray) -> None:
+        """Note the peak use of every resource; no sum of rates may pass a capacity."""
+        used = np.bincount(
+            full.link,
+            weights=full.coef * np.repeat(rate, np.diff(full.indptr)),
+            minlength=len(self.peak),
+        )
+        capacity = self.program.capacity
+        share = np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0)
+        worst = int(np.argmax(share))
+        if share[worst] > 1 + CAPACITY_SLACK:
+            raise PhysicsError(
+                Problem(
+                    message="rates add up to more than a link carries",
+                    found=f"{share[worst]:.12f} of resource {worst}",
+                    allowed="1",
+                    hint="a bug in the engine; please report the scenario",
+                )
+            )
+        np.maximum(self.peak, share, out=self.peak)
+
+
+def take_rows(incidence: Incidence, rows: IntArray) -> Incidence:
+    """The given rows of an incidence, in order."""
+    start = incidence.indptr[rows]
+    counts = incidence.indptr[rows + 1] - start
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    entry = np.arange(indptr[-1]) + np.repeat(start - indptr[:-1], counts)
+    return Incidence(indptr=indptr, link=incidence.link[entry], coef=incidence.coef[entry])
+
+
+def stack_rows(geometries: Sequence[Geometry], rows: Sequence[IntArray]) -> Incidence:
+    """The chosen rows of several geometries under one another."""
+    taken = [take_rows(g.incidence, r) for g, r in zip(geometries, rows, strict=True)]
+    counts = np.concatenate([np.diff(t.indptr) for t in taken])
+    indptr = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    return Incidence(
+        indptr=indptr,
+        link=np.concatenate([t.link for t in taken]),
+        coef=np.concatenate([t.coef for t in taken]),
+    )
+
+
+def _keep_links(incidence: Incidence, keep: NDArray[np.bool_]) -> Incidence:
+    """The incidence without the links that cannot bind."""
+    kept = keep[incidence.link]
+    total = np.zeros(len(kept) + 1, dtype=np.int64)
+    np.cumsum(kept, out=total[1:])
+    return Incidence(
+        indptr=total[incidence.indptr],
+        link=incidence.link[kept],
+        coef=incidence.coef[kept],
+    )
+
+
+def _lone_cap(full: Incidence, capacity: FloatArray) -> FloatArray:
+    """Rate of each task when it is alone on its links [bytes/s]; infinite without links."""
+    lone = np.full(full.num_flows, np.inf)
+    has_links = np.flatnonzero(np.diff(full.indptr) > 0)
+    if len(has_links):
+        share = capacity[full.link] / full.coef
+        lone[has_links] = np.minimum.reduceat(share, full.indptr[has_links])
+    return lone
+
+
+def _group_by_rate(rate: FloatArray, rows: IntArray, num_tasks: int) -> tuple[Part, ...]:
+    """Tasks of one key grouped by rate, slowest first."""
+    order = np.argsort(rate, kind="stable")
+    ordered = rate[order]
+    is_step = ordered[1:] > ordered[:-1] * (1 + SAME_RATE)
+    bounds = [0, *(np.flatnonzero(is_step) + 1).tolist(), len(rate)]
+    return tuple(
+        (index_to_bits(rows[order[low:high]], num_tasks), float(ordered[low]))
+        for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+        if high > low
+    )

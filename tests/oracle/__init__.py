@@ -1,0 +1,1 @@
+"""Independent witnesses of the engine: simple, slow, written from the definitions."""

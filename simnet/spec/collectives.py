@@ -1,0 +1,267 @@
+"""Constants of collective communication: what ``topologies/parts/collectives.yaml`` may hold, and its loader."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from simnet import units
+from simnet.errors import Problem, SpecError
+from simnet.library import find
+from simnet.spec.base import Constant, SpecModel
+from simnet.spec.read import read_yaml
+
+Protocol = Literal["ll", "ll128", "simple"]
+"""Wire protocol of NCCL: flagged 8-byte stores, flagged 128-byte lines, or fences."""
+PROTOCOLS: tuple[Protocol, ...] = ("ll", "ll128", "simple")
+"""All protocols, least latency first."""
+_THREE_NODES = 3
+
+
+class _Record(SpecModel):
+    """Several numbers of one origin: their unit, source, date and spread."""
+
+    spread: float = Field(ge=0)
+    """How far sources and measurements lie from the values, as a fraction."""
+    unit: str
+    """Unit of the values; ``"1"`` for plain numbers."""
+    source: str = Field(min_length=1)
+    """Where the numbers come from."""
+    as_of: str = Field(pattern=r"^\d{4}(-\d{2}){0,2}$")
+    """Date of the source."""
+    note: str = ""
+    """What a reader should know before trusting them."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            units.si_factor(self.unit)
+        except units.QuantityError as error:
+            raise PydanticCustomError(
+                "quantity",
+                "{message}",
+                {"message": error.message, "found": error.found, "allowed": error.allowed, "hint": ""},
+            ) from None
+        return self
+
+
+class ByProtocol(_Record):
+    """One number for each protocol."""
+
+    ll: float
+    """Value for LL."""
+    ll128: float
+    """Value for LL128."""
+    simple: float
+    """Value for Simple."""
+
+    def si(self, protocol: Protocol) -> float:
+        """Return the value for *protocol* in SI."""
+        value: float = getattr(self, protocol)
+        return value * units.si_factor(self.unit)
+
+
+class ByNodes(_Record):
+    """One number for one node, two nodes and more."""
+
+    one: float
+    """Value inside one node."""
+    two: float
+    """Value for two nodes."""
+    more: float
+    """Value for three and more nodes."""
+
+    def si(self, num_nodes: int) -> float:
+        """Return the value for *num_nodes* in SI."""
+        value = self.one if num_nodes == 1 else self.more if num_nodes >= _THREE_NODES else self.two
+        return value * units.si_factor(self.unit)
+
+
+class Table(_Record):
+    """A list of numbers, its meaning told by its field."""
+
+    values: tuple[float, ...]
+    """The numbers."""
+
+    def si(self) -> tuple[float, ...]:
+        """Return the values in SI."""
+        return tuple(value * units.si_factor(self.unit) for value in self.values)
+
+
+class LatencyConstants(SpecModel):
+    """Latencies that NCCL's tuner uses, the same for all GPU generations."""
+
+    ring_base: ByProtocol
+    """Start of a ring or broadcast."""
+    tree_base: ByProtocol
+    """Start of a tree."""
+    ring_nvlink_hop: ByProtocol
+    """One step of a ring over NVLink."""
+    tree_nvlink_hop: ByProtocol
+    """One step of a tree's chain over NVLink."""
+    ring_network_hop: ByProtocol
+    """One step of a ring between nodes."""
+    tree_network_hop: ByProtocol
+    """One step of a tree between nodes; also of a ring with one GPU in each node."""
+    network_post: ByProtocol
+    """Posting to the NIC: no step of a ring over nodes is shorter."""
+    nvls: Constant
+    """One reduction and multicast in the NVSwitches."""
+    nvls_tree_network_hop: Constant
+    """One step between nodes of a tree that reduces in the NVSwitches."""
+    network_path_included: Constant
+    """Path latency of NIC, one leaf and NIC that the network hops already hold; longer paths add the difference."""
+
+
+class ProtocolConstants(SpecModel):
+    """Protocols, chunks and pipelines of NCCL, the same for all GPU generations."""
+
+    payload_fraction: ByProtocol
+    """Payload in each byte that the protocol stores."""
+    slice_size: ByProtocol
+    """Largest piece of a ring that is passed on at once, per channel."""
+    tree_chunk: ByProtocol
+    """Largest piece of a tree that is passed on at once, per channel."""
+    nvls_chunk: Table
+    """Piece of an in-switch collective, per channel and head, smallest first."""
+    nvls_chunk_rounds: Table
+    """Rounds of the next larger piece from which NCCL takes it, one number fewer than pieces."""
+    tree_correction_ll: Table
+    """Share of its bandwidth that an LL tree reaches, for 64 B, 128 B, …"""
+    tree_correction_ll128: Table
+    """The same for LL128."""
+    tree_correction_simple: Table
+    """The same for Simple."""
+    tree_correction_start: Constant
+    """Size of the first entry of the three tables."""
+    ring_many_nodes_latency: Constant
+    """Factor on the latency of a Simple ring over several nodes, when choosing."""
+
+
+class HarnessConstants(SpecModel):
+    """What a benchmark's way of launching adds to every call."""
+
+    multi_process: Constant
+    """One process for each GPU."""
+    single_process: Constant
+    """One process that drives all GPUs."""
+    torch: Constant
+    """torch.distributed around each call."""
+    unknown: Constant
+    """Not stated."""
+
+
+class LinkConstants(SpecModel):
+    """Payload per wire byte of each class of link."""
+
+    nvlink: Constant
+    """GPU to NVSwitch."""
+    gpu_nic: Constant
+    """GPU to NIC."""
+    network: Constant
+    """NIC to leaf and everything behind it."""
+
+
+class GenerationConstants(SpecModel):
+    """What differs between generations of GPUs."""
+
+    link_efficiency: LinkConstants
+    """Payload per wire byte."""
+    latency_scale: ByProtocol
+    """Measured over tuner latency inside a node."""
+    tuner_nvlink_fraction: Constant
+    """Share of the NVLink wire that the tuner's search starts from."""
+    tuner_nvls_efficiency: Constant | None
+    """The tuner's own efficiency of in-switch reduction; absent where the switches cannot reduce."""
+    tuner_head_speed_max: Constant
+    """Largest speed that the search gives one head of an in-switch collective."""
+    nvls_link_efficiency: Constant | None
+    """Payload per wire byte of in-switch reduction in domains of eight."""
+    nvls_large_domain_efficiency: Constant | None
+    """The same for 72 GPUs; between, it falls with the logarithm of the size."""
+    nvls_channels: Constant
+    """Channels of an in-switch collective."""
+    ring_channels: Constant
+    """Channels of a ring inside one node."""
+    ll_max: ByNodes
+    """Bus bandwidth of LL, all channels together."""
+    ring_ll128_max: ByNodes
+    """Bus bandwidth of an LL128 ring, per channel."""
+    tree_ll128_max: ByNodes
+    """Bus bandwidth of an LL128 tree, per channel."""
+    tree_max: ByNodes
+    """Bus bandwidth of a Simple tree, per channel."""
+    nvls_tree_max: ByNodes | None
+    """Bus bandwidth of a tree that reduces in the NVSwitches, per head."""
+    all_to_all_efficiency: Constant
+    """Share of the link payload rate that pairwise all-to-all reaches."""
+
+
+class CollectivesPart(SpecModel):
+    """The whole file."""
+
+    nccl_version: str
+    """Version whose tuner the constants come from."""
+    latency: LatencyConstants
+    """Latencies."""
+    protocols: ProtocolConstants
+    """Protocols and pipelines."""
+    harness: HarnessConstants
+    """Launch overhead of benchmarks."""
+    generations: dict[str, GenerationConstants]
+    """One record for each generation."""
+
+
+class CollectiveConstants(SpecModel):
+    """All constants that one machine needs."""
+
+    generation: str
+    """Key of the generation."""
+    nccl_version: str
+    """Version whose tuner the constants come from."""
+    latency: LatencyConstants
+    """Latencies."""
+    protocols: ProtocolConstants
+    """Protocols and pipelines."""
+    harness: HarnessConstants
+    """Launch overhead of benchmarks."""
+    gpu: GenerationConstants
+    """What the generation sets."""
+
+
+@cache
+def load_collectives(generation: str) -> CollectiveConstants:
+    """Return the constants for a GPU *generation*, a key of ``generations`` in the shipped file.
+
+    Raises
+    ------
+    SpecError
+        If the file is not valid or has no such generation.
+    """
+    part = _load()
+    gpu = part.generations.get(generation)
+    if gpu is None:
+        raise SpecError(
+            Problem(
+                message="no collective constants for this GPU generation",
+                found=f'"{generation}"',
+                allowed=", ".join(part.generations),
+            )
+        )
+    return CollectiveConstants(
+        generation=generation,
+        nccl_version=part.nccl_version,
+        latency=part.latency,
+        protocols=part.protocols,
+        harness=part.harness,
+        gpu=gpu,
+    )
+
+
+@cache
+def _load() -> CollectivesPart:
+    return CollectivesPart.model_validate_json(json.dumps(read_yaml(find("part", "collectives")).plain()))

@@ -1,0 +1,108 @@
+"""Which layers each pipeline stage and virtual chunk holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simnet.errors import LayoutError, Problem
+from simnet.spec.workload import LayoutSpec, WorkloadSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Layers of every chunk; the embedding is on stage 0, chunk 0, the loss on the last chunk of the last stage."""
+
+    layers: tuple[tuple[int, ...], ...]
+    """Transformer layers by stage and chunk, shape (pp, virtual_stages)."""
+
+    @property
+    def num_stages(self) -> int:
+        """Pipeline stages."""
+        return len(self.layers)
+
+    @property
+    def num_chunks(self) -> int:
+        """Virtual chunks of a stage."""
+        return len(self.layers[0])
+
+    def has_embedding(self, stage: int, chunk: int) -> bool:
+        """Return whether the chunk starts with the embedding."""
+        return stage == 0 and chunk == 0
+
+    def has_loss(self, stage: int, chunk: int) -> bool:
+        """Return whether the chunk ends with output projection and loss."""
+        return stage == self.num_stages - 1 and chunk == self.num_chunks - 1
+
+
+def pipeline_layout(workload: WorkloadSpec) -> Layout:
+    """Return the layers of every chunk of *workload*; all layers of the model are placed, always.
+
+    Chunk ``c`` of stage ``s`` is the model's part number ``c * pp + s``, as in Megatron.
+
+    Raises
+    ------
+    LayoutError
+        If the layers do not divide; the message has both numbers and the hint an explicit split.
+    """
+    pp, chunks = workload.parallelism.pp, workload.parallelism.virtual_stages
+    if pp == 1 and chunks > 1:
+        raise LayoutError(
+            Problem(
+                message=f"{chunks} virtual stages need a pipeline, but pp is 1",
+                path="workload.parallelism.virtual_stages",
+                hint="set pp above 1, or virtual_stages to 1",
+            )
+        )
+    parts = pp * chunks
+    counts = _counts(workload.model.layers, parts, workload.layout)
+    if len(counts) != parts or sum(counts) != workload.model.layers:
+        raise _wrong_list(counts, workload)
+    return Layout(layers=tuple(tuple(counts[chunk * pp + stage] for chunk in range(chunks)) for stage in range(pp)))
+
+
+def even_split(layers: int, parts: int) -> tuple[int, ...]:
+    """Return *layers* in *parts* parts that differ by at most one, the larger ones first."""
+    return tuple(layers // parts + (part < layers % parts) for part in range(parts))
+
+
+def _counts(layers: int, parts: int, layout: str | LayoutSpec) -> tuple[int, ...]:
+    """Return the layers of each part of the model, in order."""
+    spec = layout if isinstance(layout, LayoutSpec) else LayoutSpec()
+    if spec.layers_per_chunk is not None:
+        return spec.layers_per_chunk
+    first, last = int(spec.embedding_counts_as_layer), int(spec.loss_counts_as_layer)
+    units = layers + first + last
+    if units % parts or units // parts < max(first, last) or (parts == 1 and units // parts < first + last):
+        raise _not_divisible(layers, first + last, parts)
+    counts = [units // parts] * parts
+    counts[0] -= first
+    counts[-1] -= last
+    return tuple(counts)
+
+
+def _not_divisible(layers: int, counted: int, parts: int) -> LayoutError:
+    units = f"{layers} layers" + (f" and {counted} counted for embedding and loss" if counted else "")
+    split = list(even_split(layers, parts))
+    return LayoutError(
+        Problem(
+            message=f"{units} do not divide over {parts} chunks (pp x virtual_stages): "
+            f"{layers + counted} = {(layers + counted) // parts} x {parts} + {(layers + counted) % parts}",
+            path="workload.layout",
+            allowed="degrees that divide, or an explicit list of all layers",
+            hint=f"layout: {{layers_per_chunk: {split}}}",
+        )
+    )
+
+
+def _wrong_list(counts: tuple[int, ...], workload: WorkloadSpec) -> LayoutError:
+    pp, chunks = workload.parallelism.pp, workload.parallelism.virtual_stages
+    layers = workload.model.layers
+    return LayoutError(
+        Problem(
+            message=f"layers_per_chunk places {sum(counts)} layers in {len(counts)} chunks; "
+            f"{workload.model.name} has {layers} layers, and pp {pp} x virtual_stages {chunks} = {pp * chunks} chunks",
+            path="workload.layout.layers_per_chunk",
+            found=str(list(counts)),
+            hint=f"such as {list(even_split(layers, pp * chunks))}",
+        )
+    )

@@ -16,7 +16,12 @@ reported in one go.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+_MAX_LISTED = 24
+"""Names that one line can hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,3 +94,23 @@ class PhysicsError(SimnetError):
     """A result beats the wire, the roofline or 100 % of a peak: a bug that simnet reports on itself."""
 
     exit_code = 3
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a hint that names the known word nearest to *word*, or nothing."""
+    folded = {_fold(name): name for name in known}
+    near = difflib.get_close_matches(_fold(word), folded, n=1)
+    return f'did you mean "{folded[near[0]]}"?' if near else ""
+
+
+def listed(known: Iterable[str], *, near: str = "") -> str:
+    """Return names for the ``allowed`` of a problem; of very many, those most like *near*."""
+    names = list(known)
+    if len(names) <= _MAX_LISTED:
+        return ", ".join(names)
+    likest = difflib.get_close_matches(near, names, n=_MAX_LISTED // 2, cutoff=0)
+    return f"{', '.join(sorted(likest))} and {len(names) - len(likest)} more"
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("-", "_")

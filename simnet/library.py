@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
-from simnet.errors import Problem, SpecError
+from simnet.errors import Problem, SpecError, did_you_mean, listed
 
 FOLDERS: dict[str, str] = {
     "topology": "topologies",
@@ -66,6 +65,12 @@ def list_shipped(kind: str) -> tuple[Path, ...]:
     return ()
 
 
+def part_files() -> tuple[Path, ...]:
+    """Return all files of parts: those under the working directory first, then the shipped ones."""
+    own = sorted((Path.cwd() / FOLDERS["part"]).glob("**/*.yaml"))
+    return tuple(dict.fromkeys((*own, *list_shipped("part"))))
+
+
 def _roots() -> tuple[Path, ...]:
     """Return the folders that hold ``topologies/`` and ``scenarios/``: the checkout, then the packaged copy."""
     checkout = _PACKAGE.parent
@@ -82,10 +87,9 @@ def _missing(kind: str, text: str) -> Problem:
     if _is_path(text) and (Path.cwd() / text).is_dir():
         return Problem(message=f"this is a folder, not a {kind} file", found=f'"{text}"')
     names = [path.stem for path in list_shipped(kind)]
-    near = difflib.get_close_matches(Path(text).stem, names, n=1)
     return Problem(
         message=f"no {kind} file of that name",
         found=f'"{text}"',
-        allowed="a path, or one of " + ", ".join(names) if names else "a path to a YAML file",
-        hint=f'did you mean "{near[0]}"?' if near else "",
+        allowed=f"a path, or one of {listed(names, near=text)}" if names else "a path to a YAML file",
+        hint=did_you_mean(text.removesuffix(".yaml"), names),
     )

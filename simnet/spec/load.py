@@ -1,0 +1,98 @@
+"""Files to specs: read, put names in place, apply overrides, validate; all faults of a file at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from simnet import library
+from simnet.errors import Problem, SpecError
+from simnet.spec.base import SpecModel
+from simnet.spec.fields import Shape
+from simnet.spec.located import KeyPath, Located, located
+from simnet.spec.overrides import apply_overrides, parse_set
+from simnet.spec.read import read_text, read_yaml
+from simnet.spec.refs import record, resolve
+from simnet.spec.validate import validate
+
+if TYPE_CHECKING:
+    from simnet.spec.model import ModelSpec
+    from simnet.spec.topology import TopologySpec
+
+Spec = TypeVar("Spec", bound=SpecModel)
+
+__all__ = [
+    "Located",
+    "apply_overrides",
+    "build",
+    "load_model",
+    "load_part",
+    "load_topology",
+    "located",
+    "parse_set",
+    "read_text",
+    "read_yaml",
+    "validate",
+]
+
+
+def load_topology(ref: str | Path, overrides: Mapping[str, object] | None = None) -> TopologySpec:
+    """Return the topology of that name or path.
+
+    Parameters
+    ----------
+    overrides
+        Dotted path to value, ``{"scale_out.oversubscription": 2}``; quantities as in a file.
+
+    Raises
+    ------
+    SpecError
+        With all faults of the file and of the overrides.
+    """
+    from simnet.spec.topology import TopologySpec
+
+    return _load(read_yaml(library.find("topology", ref)), TopologySpec, overrides)
+
+
+def load_model(ref: str | Path, overrides: Mapping[str, object] | None = None) -> ModelSpec:
+    """Return the model card of that name or path; parameters and errors as :func:`load_topology`."""
+    from simnet.spec.model import ModelSpec
+
+    return _load(read_yaml(library.find("model", ref)), ModelSpec, overrides)
+
+
+def load_part(kind: str, name: str, model: type[Spec], *, near: Path | None = None) -> Spec:
+    """Return the part *name* as a *model*; *kind* is a top-level key of the part files."""
+    return _load(record(kind, name, near=near), model, None)
+
+
+def build(tree: Located, model: type[Spec], *, path: KeyPath = ()) -> Spec:
+    """Return *tree* as a *model*, names put in place.
+
+    Raises
+    ------
+    SpecError
+        With all names that lead nowhere and all other faults.
+    """
+    resolved = resolve(tree, (Shape(model),), path=path)
+    return checked(resolved.problems, lambda: validate(resolved.tree, model, path=path, broken=resolved.broken))
+
+
+def checked(problems: tuple[Problem, ...], make: Callable[[], Spec]) -> Spec:
+    """Return what *make* returns, unless there are *problems*; its own faults join them."""
+    try:
+        made = make()
+    except SpecError as error:
+        raise SpecError(*dict.fromkeys((*problems, *error.problems))) from None
+    if problems:
+        raise SpecError(*problems)
+    return made
+
+
+def _load(tree: Located, model: type[Spec], overrides: Mapping[str, object] | None) -> Spec:
+    """Return the spec of a record; overrides go into the records that its names stand for."""
+    if not overrides:
+        return build(tree, model)
+    resolved = resolve(tree, (Shape(model),))
+    return build(apply_overrides(resolved.tree, overrides), model)

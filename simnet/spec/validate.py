@@ -1,0 +1,234 @@
+"""A located tree against a spec model: the value, or every fault with its line, what is allowed and a hint."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import ValidationError
+
+from simnet.errors import Problem, SpecError, did_you_mean, listed
+from simnet.spec.base import SpecModel
+from simnet.spec.fields import Shape, all_paths, at, below, fields, shapes
+from simnet.spec.located import KeyPath, Located, Plain
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+Spec = TypeVar("Spec", bound=SpecModel)
+_MAX_FOUND = 60
+
+
+def validate(node: Located, model: type[Spec], *, path: KeyPath = (), broken: tuple[KeyPath, ...] = ()) -> Spec:
+    """Return *node* as a *model*.
+
+    Parameters
+    ----------
+    path
+        Where the node stands in what the user wrote; prefixed to the key paths of faults.
+
+    Raises
+    ------
+    SpecError
+        With all faults of the tree.
+
+    Notes
+    -----
+    The tree goes through JSON text, since strict mode then fills tuples from lists and enums from
+    words, and still refuses ``"8"`` for an integer.
+    """
+    if not isinstance(node.value, dict):
+        problem = Problem(
+            where=node.where,
+            path=dotted(path),
+            message="a mapping of keys is needed here",
+            found=shown(node.plain()),
+            allowed=", ".join(model.model_fields),
+        )
+        raise SpecError(problem)
+    try:
+        return model.model_validate_json(json.dumps(node.plain()))
+    except ValidationError as error:
+        raise SpecError(*_problems(error, node, model, path, broken)) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fault:
+    """A pydantic error with its place in the data; *branch* tells the union alternative it belongs to."""
+
+    error: ErrorDetails
+    path: KeyPath
+    union: KeyPath | None
+    branch: str
+
+
+def dotted(path: KeyPath) -> str:
+    """Return a path as it is written, ``topology.modules.0.racks``."""
+    return ".".join(str(key) for key in path)
+
+
+def shown(value: Plain) -> str:
+    """Return a found value, short enough for one line."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_FOUND else text[: _MAX_FOUND - 1] + "…"
+
+
+def _problems(
+    error: ValidationError, node: Located, model: type[SpecModel], path: KeyPath, broken: tuple[KeyPath, ...]
+) -> list[Problem]:
+    faults = [_place(details, node) for details in error.errors(include_url=False)]
+    faults = [fault for fault in faults if not any((*path, *fault.path)[: len(part)] == part for part in broken)]
+    placed = [(fault, _problem(group, node, model, path)) for group in _merge_branches(faults) for fault in group[:1]]
+    placed = [item for item in placed if not _is_told(item[0], placed)]
+    placed.sort(key=lambda item: _order(node.nearest(item[0].path)))
+    return list(dict.fromkeys(problem for _, problem in placed))
+
+
+def _is_told(fault: _Fault, placed: list[tuple[_Fault, Problem]]) -> bool:
+    """Return whether a missing key is only misspelt, which its unknown twin tells."""
+    if fault.error["type"] != "missing":
+        return False
+    hint = f'did you mean "{fault.path[-1]}"?'
+    return any(other.path[:-1] == fault.path[:-1] and problem.hint == hint for other, problem in placed)
+
+
+def _order(node: Located) -> tuple[str, tuple[int, int]]:
+    return node.origin, node.key_spot or node.spot or (0, 0)
+
+
+def _place(details: ErrorDetails, node: Located) -> _Fault:
+    """Return the error with the part of its location that exists in the data; the rest names union branches."""
+    path: list[str | int] = []
+    union: KeyPath | None = None
+    branch = ""
+    here: Located | None = node
+    *ways, last = details["loc"] or ("",)
+    for key in (*ways, last):
+        child = here.child(key) if here is not None else None
+        is_missing = details["type"] == "missing" and key is last
+        if child is not None or is_missing:
+            path.append(key)
+            here = child
+        elif union is None and details["loc"]:
+            union, branch = tuple(path), str(key)
+    return _Fault(error=details, path=tuple(path), union=union, branch=branch)
+
+
+def _merge_branches(faults: list[_Fault]) -> list[list[_Fault]]:
+    """Return groups of faults, each one problem: of a union only the alternative that the user meant."""
+    groups: list[list[_Fault]] = []
+    unions: dict[KeyPath, list[_Fault]] = {}
+    for fault in faults:
+        if fault.union is None:
+            groups.append([fault])
+            continue
+        if fault.union not in unions:
+            unions[fault.union] = []
+            groups.append(unions[fault.union])
+        unions[fault.union].append(fault)
+    return [part for group in groups for part in _meant(group)]
+
+
+def _meant(group: list[_Fault]) -> list[list[_Fault]]:
+    """Return the faults of the alternative whose shape the value has; all in one if no shape fits."""
+    if group[0].union is None:
+        return [group]
+    deeper: dict[str, list[_Fault]] = {}
+    for fault in group:
+        if fault.path != fault.union:
+            deeper.setdefault(fault.branch, []).append(fault)
+    at_union = {fault.branch for fault in group if fault.path == fault.union and fault.error["type"] in _WRONG_SHAPE}
+    meant = {branch: found for branch, found in deeper.items() if branch not in at_union}
+    if meant:
+        return [[fault] for fault in min(meant.values(), key=len)]
+    right_shape = [fault for fault in group if fault.error["type"] not in _WRONG_SHAPE]
+    return [right_shape[:1]] if right_shape else [group]
+
+
+_WRONG_SHAPE = frozenset(
+    (
+        "model_type", "model_attributes_type", "dict_type", "list_type", "tuple_type", "string_type", "int_type",
+        "float_type", "bool_type", "none_required", "literal_error", "int_from_float", "enum", "dataclass_type",
+    )
+)  # fmt: skip
+
+
+def _problem(group: list[_Fault], node: Located, model: type[SpecModel], prefix: KeyPath) -> Problem:
+    fault = group[0]
+    kind, context = fault.error["type"], fault.error.get("ctx", {})
+    full = dotted((*prefix, *fault.path))
+    value = node.nearest(fault.path)
+    if kind == "extra_forbidden":
+        return _unknown_key(fault.path, value, model, full)
+    if kind == "missing":
+        known = node.nearest(fault.path[:-1])
+        return Problem(where=known.where_key, path=full, message="key missing", hint=_missing_hint(fault.path, model))
+    found = str(context.get("found", "")) or shown(value.plain())
+    allowed = str(context.get("allowed", "")) or _allowed(group)
+    hint = str(context.get("hint", ""))
+    if not hint and isinstance(value.value, str):
+        hint = did_you_mean(value.value, _expected_words(group))
+    return Problem(where=value.where, path=full, message=_message(group), found=found, allowed=allowed, hint=hint)
+
+
+def _unknown_key(path: KeyPath, value: Located, model: type[SpecModel], full: str) -> Problem:
+    key = str(path[-1])
+    root = (Shape(model),)
+    known = fields(at(root, path[:-1]))
+    hint = did_you_mean(key, known)
+    elsewhere = [other for other in all_paths(root) if other.rsplit(".", 1)[-1] == key]
+    if not hint and elsewhere:
+        hint = f'"{key}" stands under {elsewhere[0].rpartition(".")[0] or "the top level"}'
+    if not hint and "." in key:
+        hint = "write the keys of a dotted path one below the other; only vary and --set take dots"
+    return Problem(where=value.where_key, path=full, message="unknown key", allowed=listed(known, near=key), hint=hint)
+
+
+def _missing_hint(path: KeyPath, model: type[SpecModel]) -> str:
+    parents = at((Shape(model),), path[:-1])
+    for shape in parents:
+        info = getattr(shape.type, "model_fields", {}).get(path[-1])
+        if info is not None and info.description:
+            return str(info.description).splitlines()[0]
+    return ""
+
+
+def _message(group: list[_Fault]) -> str:
+    if len(group) > 1:
+        return "none of the forms that this key takes"
+    error = group[0].error
+    if error["type"] in {"literal_error", "enum"}:
+        return "not one of the words allowed here"
+    if error["type"] == "string_pattern_mismatch":
+        return "not of the form needed here"
+    return (
+        error["msg"]
+        .removeprefix("Value error, ")
+        .removeprefix("Assertion failed, ")
+        .replace("Input should be", "must be")
+        .replace("an object", "a mapping")
+    )
+
+
+def _allowed(group: list[_Fault]) -> str:
+    parts = []
+    for fault in group:
+        context = fault.error.get("ctx", {})
+        word = str(context.get("expected", "") or context.get("pattern", "")).replace("'", "")
+        if not word and len(group) > 1:
+            word = fault.error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+        if word:
+            parts.append(_PLAIN_WORDS.get(word, word))
+    return ", ".join(dict.fromkeys(parts))
+
+
+_PLAIN_WORDS = {"dictionary or an object to extract fields from": "a mapping", "None": "null"}
+
+
+def _expected_words(group: list[_Fault]) -> list[str]:
+    words = " ".join(str(fault.error.get("ctx", {}).get("expected", "")) for fault in group)
+    return [word.strip("',") for word in words.replace(" or ", " ").split()]
+
+
+__all__ = ["below", "did_you_mean", "dotted", "shapes", "shown", "validate"]

@@ -37,9 +37,7 @@ __all__ = [
     "to_plain",
 ]
 
-JsonValue: TypeAlias = (
-    "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
-)
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 Scalar: TypeAlias = "str | int | float"
 
 BREAKDOWN_PARTS = (
@@ -120,13 +118,7 @@ class Result:
 
     def to_record(self) -> dict[str, Scalar]:
         """Return the result as one flat row for pandas, polars or CSV (units end the keys)."""
-        row: dict[str, Scalar] = {
-            key: getattr(self, key)
-            for key in (
-                "name variant num_gpus gpu step_time_s tokens_per_s_per_gpu tokens_per_s"
-                " mfu hfu steps_to_target minutes_to_target bottleneck"
-            ).split()
-        }
+        row: dict[str, Scalar] = {key: getattr(self, key) for key in _SCALAR_FIELDS}
         row |= {f"values.{path}": value for path, value in self.values.items()}
         row |= {f"breakdown_s.{part}": self.breakdown_s[part] for part in BREAKDOWN_PARTS}
         row |= _flatten("hottest_link", asdict(self.hottest_link))
@@ -173,11 +165,16 @@ def _time_faults(result: Result) -> list[tuple[str, float, str, str]]:
 
 
 def _share_faults(result: Result) -> list[tuple[str, float, str, str]]:
-    shares = {"mfu": result.mfu, "hfu": result.hfu}
-    for use in (result.hottest_link, *result.link_classes):
-        where = "hottest_link" if isinstance(use, HottestLink) else f"link_classes.{use.link_class}"
-        shares[f"{where}.mean_utilisation"] = use.mean_utilisation
-        shares[f"{where}.peak_utilisation"] = use.peak_utilisation
+    hottest = result.hottest_link
+    shares = {
+        "mfu": result.mfu,
+        "hfu": result.hfu,
+        "hottest_link.mean_utilisation": hottest.mean_utilisation,
+        "hottest_link.peak_utilisation": hottest.peak_utilisation,
+    }
+    for use in result.link_classes:
+        shares[f"link_classes.{use.link_class}.mean_utilisation"] = use.mean_utilisation
+        shares[f"link_classes.{use.link_class}.peak_utilisation"] = use.peak_utilisation
     return [
         (path, share, "0 to 1", "more than the wire or the roofline allows")
         for path, share in shares.items()
@@ -212,9 +209,7 @@ def to_csv(results: Iterable[Result]) -> str:
 def _flatten(prefix: str, value: JsonValue) -> dict[str, Scalar]:
     if isinstance(value, Mapping):
         return {
-            path: scalar
-            for key, item in value.items()
-            for path, scalar in _flatten(f"{prefix}.{key}", item).items()
+            path: scalar for key, item in value.items() for path, scalar in _flatten(f"{prefix}.{key}", item).items()
         }
     return {prefix: value} if isinstance(value, str | int | float) else {}
 
@@ -242,4 +237,18 @@ _PARTS: Mapping[str, Callable[..., object]] = {
     "provenance": Provenance,
 }
 _LISTS: Mapping[str, Callable[..., object]] = {"link_classes": LinkClassUse, "timeline": Span}
+_SCALAR_FIELDS = (
+    "name",
+    "variant",
+    "num_gpus",
+    "gpu",
+    "step_time_s",
+    "tokens_per_s_per_gpu",
+    "tokens_per_s",
+    "mfu",
+    "hfu",
+    "steps_to_target",
+    "minutes_to_target",
+    "bottleneck",
+)
 _TARGETS = ("steps_to_target", "minutes_to_target")

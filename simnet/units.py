@@ -18,6 +18,8 @@ _SMALL = {"n": 1e-9, "u": 1e-6, "m": 1e-3}
 _MINUTE_S = 60.0
 _HOUR_S = 3600.0
 _DAY_S = 86400.0
+MICROSECOND_S = 1e-6
+MINUTE_S = _MINUTE_S
 
 
 def _scaled(prefixes: dict[str, float], base: str, factor: float = 1.0) -> dict[str, float]:

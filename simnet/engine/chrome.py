@@ -1,0 +1,97 @@
+"""A step as a Chrome trace (``chrome://tracing``, Perfetto): one process per pipeline stage.
+
+The format is the "Trace Event Format" (JSON object form, complete events ``X``, flow arrows ``s``
+and ``f``); times are microseconds.
+"""
+
+from __future__ import annotations
+
+from simnet.engine.program import Compute, Program, Wait
+from simnet.engine.trace import StepTrace
+from simnet.units import MICROSECOND_S
+
+GPU_TRACK, WAIT_TRACK, FIRST_FLOW_TRACK = 0, 1, 2
+Event = dict[str, object]
+
+
+def chrome_trace(program: Program, trace: StepTrace) -> dict[str, object]:
+    """The step of the first replica as a JSON object: GPU, waiting and transfers per stage."""
+    events = [
+        *_names(program),
+        *_spans(program, trace),
+        *_flows(program, trace),
+    ]
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def _names(program: Program) -> list[Event]:
+    found: list[Event] = []
+    for index, role in enumerate(program.roles):
+        found.append(_meta("process_name", index, 0, role.name))
+        found.append(_meta("thread_name", index, GPU_TRACK, "GPU"))
+        found.append(_meta("thread_name", index, WAIT_TRACK, "waits"))
+    return found
+
+
+def _meta(kind: str, pid: int, tid: int, name: str) -> Event:
+    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _spans(program: Program, trace: StepTrace) -> list[Event]:
+    found: list[Event] = []
+    for span in trace.spans:
+        op = program.roles[span.role].ops[span.op]
+        if isinstance(op, Compute):
+            name, category, track = op.label, op.category.value, GPU_TRACK
+            args: dict[str, object] = {"micro_batch": op.micro_batch, "chunk": op.chunk}
+        else:
+            assert isinstance(op, Wait)
+            transfer = program.transfers[op.comm]
+            name = f"{span.kind}: {transfer.name}"
+            category, track, args = transfer.category.value, WAIT_TRACK, {"instance": op.instance}
+        found.append(
+            {
+                "ph": "X",
+                "name": name,
+                "cat": category,
+                "pid": span.role,
+                "tid": track,
+                "ts": span.start_s / MICROSECOND_S,
+                "dur": (span.end_s - span.start_s) / MICROSECOND_S,
+                "args": args,
+            }
+        )
+    return found
+
+
+def _flows(program: Program, trace: StepTrace) -> list[Event]:
+    """Transfers, one track per communication, on the stage that starts them, with an arrow."""
+    found: list[Event] = []
+    role_of = _role_of_actor(program)
+    named: set[tuple[int, int]] = set()
+    for number, flow in enumerate(trace.flows):
+        transfer = program.transfers[flow.transfer]
+        source = role_of[int(transfer.starters.actor[0])]
+        target = role_of[int(transfer.waiters.actor[-1])]
+        track = FIRST_FLOW_TRACK + flow.transfer
+        if (source, track) not in named:
+            named.add((source, track))
+            found.append(_meta("thread_name", source, track, transfer.name))
+        start, end = flow.start_s / MICROSECOND_S, flow.end_s / MICROSECOND_S
+        shared: Event = {"name": transfer.name, "cat": transfer.category.value}
+        found.append(
+            shared
+            | {"ph": "X", "pid": source, "tid": track, "ts": start, "dur": end - start}
+            | {"args": {"instance": flow.instance}}
+        )
+        if source != target:
+            found.append(shared | {"ph": "s", "id": number, "pid": source, "tid": track, "ts": start})
+            found.append(
+                shared
+                | {"ph": "f", "bp": "e", "id": number, "pid": target, "tid": GPU_TRACK, "ts": end}
+            )
+    return found
+
+
+def _role_of_actor(program: Program) -> list[int]:
+    return [index for index, role in enumerate(program.roles) for _ in range(role.num_actors)]

@@ -1,0 +1,214 @@
+"""From a step plan, a placement and a fabric to a program that the engine can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simnet.collectives.tasks import TaskSet
+from simnet.engine.program import ActorSets, Geometry, Program, Role, Transfer
+from simnet.engine.pruning import PortUse, links_that_can_bind
+from simnet.engine.sharing import Incidence
+from simnet.workload.ops import Comm, StepPlan, Wait
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+GpuArray = NDArray[np.int32]
+
+Collective = Callable[[Comm, GpuArray], TaskSet]
+"""Tasks of a collective over groups of GPUs, shape (num_groups, group_size)."""
+Send = Callable[[Comm, GpuArray, GpuArray], TaskSet]
+"""Tasks of sends from one array of GPUs to another."""
+
+AXES = ("pp", "dp", "cp", "tp")
+"""Axes of the placement array, outermost first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """A program and how its communications were carried out."""
+
+    program: Program
+    tasks: tuple[TaskSet, ...]
+    """Per communication of the plan."""
+
+
+def lower_plan(
+    plan: StepPlan,
+    gpu: GpuArray,
+    capacity: FloatArray,
+    *,
+    collective: Collective,
+    send: Send,
+    slowdown: FloatArray | None = None,
+) -> Lowered:
+    """The program of one step.
+
+    Parameters
+    ----------
+    plan
+        What each pipeline stage does and sends.
+    gpu
+        GPU of each rank, shape (pp, dp, cp, tp).
+    capacity
+        Usable rate of each resource of the fabric [payload bytes/s], shape (num_resources,).
+    collective, send
+        Turn a communication over given GPUs into tasks on the fabric.
+    slowdown
+        Factor on compute time per GPU of ``gpu``, same shape; the ranks of one stage of one
+        replica wait for one another, so the slowest counts.
+    """
+    builder = _Lowering(plan=plan, gpu=gpu, collective=collective, send=send)
+    tasks = tuple(builder.tasks(comm) for comm in plan.comms)
+    transfers = tuple(
+        builder.transfer(index, comm, one)
+        for index, (comm, one) in enumerate(zip(plan.comms, tasks, strict=True))
+    )
+    num_stages, dp = gpu.shape[:2]
+    actor_slowdown = (
+        np.ones(num_stages * dp) if slowdown is None else slowdown.max(axis=(2, 3)).ravel()
+    )
+    return Lowered(
+        program=Program(
+            roles=tuple(
+                Role(name=f"stage {s}", first_actor=s * dp, num_actors=dp, ops=plan.ops[s])
+                for s in range(num_stages)
+            ),
+            transfers=transfers,
+            geometries=tuple(builder.geometries),
+            capacity=capacity,
+            can_bind=links_that_can_bind(capacity, builder.port_uses),
+            slowdown=actor_slowdown,
+        ),
+        tasks=tasks,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Lowering:
+    plan: StepPlan
+    gpu: GpuArray
+    collective: Collective
+    send: Send
+    geometries: list[Geometry] = field(default_factory=list)
+    port_uses: list[PortUse] = field(default_factory=list)
+    _tasks: dict[tuple[object, ...], TaskSet] = field(default_factory=dict)
+    _known: dict[bytes, int] = field(default_factory=dict)
+    _by_tasks: dict[int, int] = field(default_factory=dict)
+    _waits_at_sender: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for stage, ops in enumerate(self.plan.ops):
+            for op in ops:
+                if isinstance(op, Wait) and self.plan.comms[op.comm].stage == stage:
+                    self._waits_at_sender.add(op.comm)
+
+    def tasks(self, comm: Comm) -> TaskSet:
+        """Tasks of a communication; the same one twice is the same object."""
+        key = (
+            comm.op, comm.stage, comm.peer_stage, comm.axes, comm.size_bytes, comm.repeats,
+            comm.algorithm, comm.category,
+        )
+        known = self._tasks.get(key)
+        if known is None:
+            if comm.op == "send":
+                source = self.gpu[comm.stage].reshape(-1)
+                known = self.send(comm, source, self.gpu[comm.peer_stage].reshape(-1))
+            else:
+                known = self.collective(comm, _groups(self.gpu, comm)[0])
+            self._tasks[key] = known
+        return known
+
+    def transfer(self, index: int, comm: Comm, tasks: TaskSet) -> Transfer:
+        """The transfer of one communication, with its actors."""
+        dp = self.gpu.shape[1]
+        if comm.op == "send":
+            replica = np.repeat(np.arange(dp), self.gpu.shape[2] * self.gpu.shape[3])
+            starters = _one_each(comm.stage * dp + replica)
+            waiters = _one_each(comm.peer_stage * dp + replica)
+            if index in self._waits_at_sender:
+                waiters = _both(starters, waiters)
+        else:
+            starters = waiters = _members(_groups(self.gpu, comm)[1], tasks.group)
+        return Transfer(
+            name=comm.name,
+            category=comm.category,
+            geometry=self._geometry(tasks),
+            size_bytes=tasks.size_bytes,
+            latency_s=tasks.latency_s,
+            starters=starters,
+            waiters=waiters,
+        )
+
+    def _geometry(self, tasks: TaskSet) -> int:
+        """Index of the geometry; transfers that load the same things share one."""
+        known = self._by_tasks.get(id(tasks))
+        if known is not None:
+            return known
+        content = b"".join(
+            part.tobytes()
+            for part in (
+                tasks.indptr, tasks.resource, tasks.coef, tasks.rate_cap_bytes_per_s, tasks.weight
+            )
+        )
+        known = self._known.get(content)
+        if known is None:
+            known = self._known[content] = len(self.geometries)
+            self.geometries.append(
+                Geometry(
+                    incidence=Incidence(
+                        indptr=tasks.indptr, link=tasks.resource, coef=tasks.coef
+                    ),
+                    cap=tasks.rate_cap_bytes_per_s,
+                    weight=tasks.weight,
+                )
+            )
+            self.port_uses.append(
+                PortUse(
+                    link=tasks.resource,
+                    share=tasks.coef,
+                    source_port=tasks.edge_src_port,
+                    target_port=tasks.edge_dst_port,
+                )
+            )
+        self._by_tasks[id(tasks)] = known
+        return known
+
+
+def _groups(gpu: GpuArray, comm: Comm) -> tuple[GpuArray, IntArray]:
+    """GPUs of each group in rank order, and the actors of its members; (num_groups, size)."""
+    num_stages, dp, cp, tp = gpu.shape
+    actor = np.arange(num_stages * dp).reshape(num_stages, dp, 1, 1)
+    actors = np.broadcast_to(actor, gpu.shape)
+    stages = slice(None) if "pp" in comm.axes else slice(comm.stage, comm.stage + 1)
+    inner = [AXES.index(axis) for axis in AXES if axis in comm.axes]
+    outer = [axis for axis in range(len(AXES)) if axis not in inner]
+    size = int(np.prod([gpu[stages].shape[axis] for axis in inner]))
+    members = gpu[stages].transpose(*outer, *inner).reshape(-1, size)
+    owners = actors[stages].transpose(*outer, *inner).reshape(-1, size)
+    order = np.argsort(members, axis=1, kind="stable")
+    return np.take_along_axis(members, order, 1), np.take_along_axis(owners, order, 1)
+
+
+def _one_each(actor: IntArray) -> ActorSets:
+    return ActorSets(indptr=np.arange(len(actor) + 1), actor=actor.astype(np.int64))
+
+
+def _both(one: ActorSets, other: ActorSets) -> ActorSets:
+    actor = np.stack([one.actor, other.actor], axis=1).reshape(-1)
+    return ActorSets(indptr=2 * np.arange(len(one.actor) + 1), actor=actor)
+
+
+def _members(owners: IntArray, group: NDArray[np.int32]) -> ActorSets:
+    """Distinct actors of each task's group."""
+    distinct = [np.unique(row) for row in owners]
+    sizes = np.array([len(row) for row in distinct], dtype=np.int64)
+    flat = np.concatenate(distinct)
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    counts = sizes[group]
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    entry = np.arange(indptr[-1]) + np.repeat(first[group] - indptr[:-1], counts)
+    return ActorSets(indptr=indptr, actor=flat[entry].astype(np.int64))

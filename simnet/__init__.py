@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from simnet import errors
 
+__version__ = "0.1.0"
+
 __all__ = ["errors"]

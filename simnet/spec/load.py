@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +18,7 @@ from simnet.spec.validate import validate
 
 if TYPE_CHECKING:
     from simnet.spec.model import ModelSpec
+    from simnet.spec.scenario import CaseSpec, ScenarioSpec
     from simnet.spec.topology import TopologySpec
 
 Spec = TypeVar("Spec", bound=SpecModel)
@@ -26,8 +27,10 @@ __all__ = [
     "Located",
     "apply_overrides",
     "build",
+    "expand",
     "load_model",
     "load_part",
+    "load_scenario",
     "load_topology",
     "located",
     "parse_set",
@@ -35,6 +38,35 @@ __all__ = [
     "read_yaml",
     "validate",
 ]
+
+
+def load_scenario(ref: str | Path, overrides: Mapping[str, object] | None = None) -> ScenarioSpec:
+    """Return the scenario of that name or path, every case of it checked.
+
+    Parameters
+    ----------
+    overrides
+        Dotted path to value, ``{"topology.racks": 8}``; they win over everything in the file, and
+        a path that the scenario varies is no longer varied.
+
+    Raises
+    ------
+    SpecError
+        With all faults of the scenario, of the files that it names, and of the overrides.
+    """
+    from simnet.spec.expand import all_cases
+    from simnet.spec.scenario import ScenarioSpec
+
+    tree = read_yaml(library.find("scenario", ref))
+    problems, cases = all_cases(tree, overrides or {})
+    scenario = checked(tuple(problems), lambda: validate(tree, ScenarioSpec))
+    scenario._cases = tuple(cases)
+    return scenario
+
+
+def expand(scenario: ScenarioSpec) -> tuple[CaseSpec, ...]:
+    """Return the cases of a loaded scenario, variants outermost, the last varied path fastest."""
+    return scenario._cases
 
 
 def load_topology(ref: str | Path, overrides: Mapping[str, object] | None = None) -> TopologySpec:
@@ -84,10 +116,20 @@ def checked(problems: tuple[Problem, ...], make: Callable[[], Spec]) -> Spec:
     try:
         made = make()
     except SpecError as error:
-        raise SpecError(*dict.fromkeys((*problems, *error.problems))) from None
+        raise SpecError(*in_reading_order((*problems, *error.problems))) from None
     if problems:
-        raise SpecError(*problems)
+        raise SpecError(*in_reading_order(problems))
     return made
+
+
+def in_reading_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems without repetition, by file, line and column."""
+    return sorted(dict.fromkeys(problems), key=_order)
+
+
+def _order(problem: Problem) -> tuple[str, int, int]:
+    file, *spot = problem.where.rsplit(":", 2)
+    return (file, int(spot[0]), int(spot[1])) if len(spot) > 1 and "".join(spot).isdecimal() else (problem.where, 0, 0)
 
 
 def _load(tree: Located, model: type[Spec], overrides: Mapping[str, object] | None) -> Spec:

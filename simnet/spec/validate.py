@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from simnet.errors import Problem, SpecError, did_you_mean, listed
 from simnet.spec.base import SpecModel
-from simnet.spec.fields import Shape, all_paths, at, below, fields, shapes
+from simnet.spec.fields import Shape, all_paths, at, fields
 from simnet.spec.located import KeyPath, Located, Plain
 
 if TYPE_CHECKING:
@@ -229,6 +229,3 @@ _PLAIN_WORDS = {"dictionary or an object to extract fields from": "a mapping", "
 def _expected_words(group: list[_Fault]) -> list[str]:
     words = " ".join(str(fault.error.get("ctx", {}).get("expected", "")) for fault in group)
     return [word.strip("',") for word in words.replace(" or ", " ").split()]
-
-
-__all__ = ["below", "did_you_mean", "dotted", "shapes", "shown", "validate"]

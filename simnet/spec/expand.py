@@ -1,0 +1,180 @@
+"""From a scenario's file to its cases: base, variant, varied values and ``--set``, in this order."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from simnet.errors import Problem, SpecError, listed
+from simnet.spec.fields import Shape, all_paths
+from simnet.spec.load import checked
+from simnet.spec.located import FROM, KeyPath, Located, Plain, merge, put
+from simnet.spec.overrides import as_located, key_path
+from simnet.spec.refs import Resolved, resolve
+from simnet.spec.scenario import CaseBody, CaseSpec
+from simnet.spec.validate import shown, validate
+
+MAX_CASES = 10_000
+"""Cases of one scenario; more is a slip in ``vary``."""
+_BODY = (Shape(CaseBody),)
+_BODY_KEYS = tuple(CaseBody.model_fields)
+_EMPTY = Located(value={}, origin="")
+
+
+def all_cases(tree: Located, overrides: Mapping[str, object]) -> tuple[list[Problem], list[CaseSpec]]:
+    """Return the faults met on the way, and all cases without one.
+
+    Variants stand outermost, the last varied path steps fastest. A path in *overrides* is no
+    longer varied. A scenario without topology or workload has no cases; validation tells why.
+    """
+    problems: list[Problem] = []
+    if not isinstance(tree.value, dict) or not {"topology", "workload"} <= tree.value.keys():
+        return [], []
+    base = resolve(_body_of(tree), _BODY)
+    problems += base.problems
+    cases: list[CaseSpec] = []
+    for name, variant in _variants(tree):
+        axes = _axes(tree, variant, overrides)
+        num_cases = math.prod(len(axis) for axis in axes)
+        if len(cases) + num_cases > MAX_CASES:
+            message = "too many combinations of varied values"
+            problems.append(Problem(where=tree.where, path="vary", message=message, allowed=f"{MAX_CASES} cases"))
+            break
+        layered = _layered(base, _body_of(variant))
+        for changes in itertools.product(*axes):
+            try:
+                cases.append(_case(layered, name, changes, overrides))
+            except SpecError as error:
+                problems += error.problems
+    return problems + _repeated(cases, tree), cases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """One value of one varied path."""
+
+    path: str
+    value: Located
+
+
+def _case(layered: Resolved, variant: str, changes: Sequence[_Change], overrides: Mapping[str, object]) -> CaseSpec:
+    """Return one case.
+
+    Raises
+    ------
+    SpecError
+        With all its faults.
+    """
+    problems: list[Problem] = list(layered.problems)
+    tree = layered.tree
+    broken = list(layered.broken)
+    for change in (*changes, *(_Change(path=path, value=as_located(path, value)) for path, value in overrides.items())):
+        try:
+            path = _known_path(change)
+            resolved = resolve(put(tree, path, change.value), _BODY)
+        except SpecError as error:
+            problems += error.problems
+            continue
+        tree = resolved.tree
+        problems += resolved.problems
+        broken += resolved.broken
+    body = checked(tuple(problems), lambda: validate(tree, CaseBody, broken=tuple(broken)))
+    values = {change.path: _label(change.value.plain()) for change in changes}
+    return CaseSpec(
+        name=_case_name(variant, values),
+        variant=variant,
+        values=values,
+        **{key: getattr(body, key) for key in _BODY_KEYS},
+    )
+
+
+def _known_path(change: _Change) -> KeyPath:
+    """Return the keys of a varied or set path, which must start at a key of a case."""
+    path = key_path(change.path)
+    if path[0] in _BODY_KEYS:
+        return path
+    paths = list(all_paths(_BODY))
+    near = [known for known in paths if known.endswith(f".{change.path}")]
+    near = near or difflib.get_close_matches(change.path, paths, n=1)
+    raise SpecError(
+        Problem(
+            where=change.value.where_key,
+            path=change.path,
+            message="no such path",
+            allowed=f"a path that starts with {listed(_BODY_KEYS)}",
+            hint=f'did you mean "{near[0]}"?' if near else "",
+        )
+    )
+
+
+def _layered(base: Resolved, patch: Located) -> Resolved:
+    """Return the base changed by a variant, with the names that the variant brought put in place."""
+    if not patch.value:
+        return base
+    resolved = resolve(merge(base.tree, patch), _BODY)
+    return replace(
+        resolved,
+        problems=(*base.problems, *resolved.problems),
+        broken=(*(path for path in base.broken if not _replaces(patch, path)), *resolved.broken),
+    )
+
+
+def _replaces(patch: Located, path: KeyPath) -> bool:
+    """Return whether the patch puts something new where *path* leads."""
+    node: Located | None = patch
+    for key in path:
+        node = node.child(key) if node is not None else None
+    return node is not None and (not isinstance(node.value, dict) or FROM in node.value)
+
+
+def _body_of(tree: Located) -> Located:
+    children = tree.value if isinstance(tree.value, dict) else {}
+    return replace(tree, value={key: children[key] for key in _BODY_KEYS if key in children})
+
+
+def _variants(tree: Located) -> Iterator[tuple[str, Located]]:
+    variants = tree.child("variants")
+    if variants is None or not isinstance(variants.value, dict) or not variants.value:
+        yield "", _EMPTY
+        return
+    for name, variant in variants.value.items():
+        yield name, variant if isinstance(variant.value, dict) else _EMPTY
+
+
+def _axes(tree: Located, variant: Located, overrides: Mapping[str, object]) -> list[list[_Change]]:
+    """Return the values of each varied path; a variant's list wins, and an override ends the varying."""
+    varied: dict[str, Located] = {}
+    for source in (tree.child("vary"), variant.child("vary")):
+        if source is not None and isinstance(source.value, dict):
+            varied |= source.value
+    return [
+        [_Change(path=path, value=item) for item in values.value]
+        for path, values in varied.items()
+        if isinstance(values.value, list) and path not in overrides
+    ]
+
+
+def _repeated(cases: Sequence[CaseSpec], tree: Located) -> list[Problem]:
+    seen: set[str] = set()
+    problems = []
+    for case in cases:
+        if case.name in seen:
+            message = "a value stands twice in a list of vary"
+            problems.append(Problem(where=tree.where, path="vary", message=message, found=case.name))
+        seen.add(case.name)
+    return list(dict.fromkeys(problems))
+
+
+def _case_name(variant: str, values: Mapping[str, str | int | float]) -> str:
+    parts = [f"{path.rpartition('.')[2]}={value}" for path, value in values.items()]
+    return " ".join(part for part in (variant, *parts) if part) or "base"
+
+
+def _label(value: Plain) -> str | int | float:
+    """Return a varied value as it is shown; a mapping as its ``key=value`` pairs."""
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_label(item)}" for key, item in value.items())
+    return value if isinstance(value, (str, int, float)) and not isinstance(value, bool) else shown(value)

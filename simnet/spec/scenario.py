@@ -1,0 +1,135 @@
+"""A scenario: one question as a file, and the concrete cases that it comes to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, JsonValue, PrivateAttr, model_validator
+from pydantic_core import PydanticCustomError
+
+import simnet
+from simnet.spec.base import Ref, SpecModel, Time
+from simnet.spec.topology import TopologySpec
+from simnet.spec.workload import WorkloadSpec
+
+Routing = Literal["adaptive", "static", "static-no-offset", "ecmp"]
+"""How a flow picks among equal-cost links: spread over all, one by destination, or one by hash."""
+
+
+class TargetSpec(SpecModel):
+    """When training is done, for minutes instead of steps."""
+
+    samples: int = Field(gt=0)
+    """Sequences until the target quality is reached; recipes with another global batch need other numbers."""
+    evaluation: Time = 0.0
+    """Time of all evaluations together."""
+
+
+class KneeSpec(SpecModel):
+    """Which curve to search for the knee: how far a path can be raised before the step slows."""
+
+    path: str
+    """Dotted path that ``vary`` steps through, such as ``topology.joins.taper``; small values are the good end."""
+    losses: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05)
+    """Loss of step time that is still accepted (fractions); one knee is looked for at each."""
+    baseline: str = ""
+    """Variant that the loss is relative to; empty means each curve's own best end."""
+
+
+class CaseBody(SpecModel):
+    """What one simulation needs; each of these keys may stand in a scenario and again in its variants."""
+
+    topology: Annotated[TopologySpec, Ref("topology")]
+    """The machine: name of a topology, or ``{from: name, key: change}``."""
+    workload: Annotated[WorkloadSpec, Ref("workload")]
+    """The job, in place or by name."""
+    target: TargetSpec | None = None
+    """When training is done; leave out for step times only."""
+    routing: Routing = "adaptive"
+    """How flows pick among equal-cost links."""
+    seed: int = Field(default=0, ge=0)
+    """Seed of all randomness (hashed routes, jitter)."""
+
+
+class VariantSpec(SpecModel):
+    """Named changes to a scenario; mappings are merged key by key, everything else is replaced."""
+
+    topology: JsonValue = None
+    """Another topology by name, or changes to the scenario's own."""
+    workload: JsonValue = None
+    """Changes to the job."""
+    target: JsonValue = None
+    """Changes to the target."""
+    routing: JsonValue = None
+    """Another routing."""
+    seed: JsonValue = None
+    """Another seed."""
+    vary: dict[str, tuple[JsonValue, ...]] = Field(default_factory=dict)
+    """Dotted path to values, for this variant only; wins over the scenario's own list of that path."""
+
+
+class ScenarioSpec(SpecModel):
+    """One question: a machine, a job, and what changes."""
+
+    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    """Name of the folder that the results go to."""
+    question: str = Field(min_length=1)
+    """What the scenario answers, as a buyer would ask it."""
+    reading: str = ""
+    """How to read the result."""
+    topology: JsonValue
+    """The machine: name of a topology, or ``{from: name, key: change}``."""
+    workload: JsonValue
+    """The job."""
+    target: JsonValue = None
+    """When training is done: ``{samples: 323000, evaluation: 92 s}``."""
+    routing: JsonValue = "adaptive"
+    """How flows pick among equal-cost links."""
+    seed: JsonValue = 0
+    """Seed of all randomness."""
+    variants: dict[str, VariantSpec | None] = Field(default_factory=dict)
+    """Named changes, each simulated; without any, the scenario itself is."""
+    vary: dict[str, tuple[JsonValue, ...]] = Field(default_factory=dict)
+    """Dotted path to the values that it takes; every combination is a case."""
+    knee: KneeSpec | None = None
+    """Which curve to search for its knee."""
+
+    _cases: tuple[CaseSpec, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        axes = set(self.vary).union(*(variant.vary for variant in self.variants.values() if variant))
+        if self.knee is not None and self.knee.path not in axes:
+            raise PydanticCustomError(
+                "knee",
+                "knee.path is not varied",
+                {"found": self.knee.path, "allowed": ", ".join(sorted(axes)) or "a path under vary"},
+            )
+        if self.knee is not None and self.knee.baseline and self.knee.baseline not in self.variants:
+            raise PydanticCustomError(
+                "knee",
+                "knee.baseline is no variant",
+                {"found": self.knee.baseline, "allowed": ", ".join(self.variants) or "leave it out"},
+            )
+        return self
+
+
+class CaseSpec(CaseBody):
+    """One simulation, fully resolved: every name replaced by its record."""
+
+    name: str
+    """Variant and varied values, unique in the scenario."""
+    variant: str
+    """Name of the variant; empty if the scenario has none."""
+    values: Mapping[str, str | int | float]
+    """Varied path to the value that this case takes."""
+
+    def content_hash(self) -> str:
+        """Return a hash of everything that decides the result: the whole case, and simnet's version."""
+        content = json.dumps(
+            {"version": simnet.__version__, "case": self.model_dump(mode="json")}, sort_keys=True, separators=(",", ":")
+        )
+        return hashlib.sha256(content.encode()).hexdigest()

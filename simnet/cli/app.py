@@ -1,0 +1,75 @@
+"""The verbs. Each imports what it needs when it is called, so that ``simnet --help`` stays quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="simnet",
+    help="Step time, scaling and cost of training on GPU clusters, before they are bought.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override one value by its dotted path; may be repeated."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    *,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Step time, scaling and cost of training on GPU clusters, before they are bought."""
+    del debug  # taken out of the words before they get here; declared for --help
+    if version:
+        from simnet import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Scenarios, topologies, models, parts.")],
+) -> None:
+    """Validate files; all problems of a file at once."""
+    from simnet.cli.files import check_files
+
+    check_files(files)
+
+
+@app.command(name="list")
+def list_command(*, json: JsonOption = False) -> None:
+    """Print the shipped topologies, scenarios and models."""
+    from simnet.cli.files import list_files
+
+    list_files(as_json=json)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Shipped scenario, topology or model to start from.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write; default NAME.yaml.")] = None,
+) -> None:
+    """Copy a shipped file to start from."""
+    from simnet.cli.files import copy_shipped
+
+    copy_shipped(name, out)
+
+
+@app.command()
+def schema(kind: Annotated[str, typer.Argument(help="scenario, topology or model.")]) -> None:
+    """Print the JSON schema of a kind of file, for editors."""
+    from simnet.cli.files import print_schema
+
+    print_schema(kind)

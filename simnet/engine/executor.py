@@ -43,8 +43,14 @@ class _Instance:
     """(role, actors, operation, since) of the classes that wait."""
 
 
-def run_program(program: Program, *, is_split: bool = False) -> StepTrace:
-    """Trace of one step.
+class TooManyClassesError(Exception):
+    """Nearly every replica behaves differently; the approximate rung is the one to ask."""
+
+
+def run_program(
+    program: Program, *, is_split: bool = False, max_classes: int | None = None
+) -> StepTrace:
+    """Exact trace of one step.
 
     Parameters
     ----------
@@ -53,13 +59,17 @@ def run_program(program: Program, *, is_split: bool = False) -> StepTrace:
     is_split
         True keeps every actor a class of its own and every task a group of its own (one process
         per rank; slow, the engine's own witness).
+    max_classes
+        Give up when more classes than this are under way.
 
     Raises
     ------
+    TooManyClassesError
+        When ``max_classes`` is passed.
     TopologyError
         When ranks wait for a transfer that never ends; names the ranks and what they wait for.
     """
-    executor = _Executor(program, is_split=is_split)
+    executor = _Executor(program, is_split=is_split, max_classes=max_classes)
     executor.run()
     return executor.sink.finish(executor.now_s)
 
@@ -67,8 +77,9 @@ def run_program(program: Program, *, is_split: bool = False) -> StepTrace:
 class _Executor:
     """The state over time of one run."""
 
-    def __init__(self, program: Program, *, is_split: bool) -> None:
+    def __init__(self, program: Program, *, is_split: bool, max_classes: int | None) -> None:
         self.program = program
+        self.max_classes = max_classes
         self.now_s = 0.0
         self.is_split = is_split
         book = RateBook(program=program)
@@ -126,6 +137,8 @@ class _Executor:
             if group.finish_s < float("inf"):
                 self._push(max(group.finish_s, now), _FINISH, (group, group.finish_s))
         sink.num_classes = max(sink.num_classes, self._asleep)
+        if self.max_classes is not None and self._asleep > self.max_classes:
+            raise TooManyClassesError
 
     def _push(self, time_s: float, kind: int, data: tuple[Any, ...]) -> None:
         self._order += 1

@@ -112,6 +112,11 @@ class RateBook:
             self._solutions[component] = known
         return known
 
+    def lone_rates(self, geometry: int) -> FloatArray:
+        """Rate of each task of a geometry when it is alone on its links [bytes/s]."""
+        record = self.program.geometries[geometry]
+        return np.minimum(record.cap, _lone_cap(record.incidence, self.program.capacity))
+
     def _solve(self, component: tuple[Key, ...]) -> Solution:
         rows = [
             bits_to_index(mask, self.program.geometries[geometry].num_tasks)

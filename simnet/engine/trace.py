@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 
 from simnet.engine.program import Compute, Program, Wait
 from simnet.engine.rates import RateBook, bits_to_index
-from simnet.workload.ops import Category
 
 FloatArray = NDArray[np.float64]
 BUBBLE = "bubble"
@@ -158,22 +158,25 @@ class TraceSink:
         )
 
     def _bytes(self) -> tuple[tuple[FloatArray, ...], FloatArray]:
-        total = np.zeros(len(self.program.capacity))
         per_transfer: list[FloatArray] = []
         for transfer, counts in zip(self.program.transfers, self._done, strict=True):
             times = np.zeros(len(transfer.size_bytes))
             for mask, count in counts.items():
                 times[bits_to_index(mask, len(times))] += count
-            moved = times * transfer.size_bytes
-            per_transfer.append(moved)
-            rows = self.program.geometries[transfer.geometry].incidence
-            spread = np.repeat(moved, np.diff(rows.indptr)) * rows.coef
-            total += np.bincount(rows.link, weights=spread, minlength=len(total))
-        return tuple(per_transfer), total
+            per_transfer.append(times * transfer.size_bytes)
+        moved = tuple(per_transfer)
+        return moved, spread_bytes(self.program, moved)
 
     def _spend(self, role: int, category: str, mask: int, seconds: float) -> None:
         spent = self._spent[role]
         spent[category] = spent.get(category, 0.0) + seconds * mask.bit_count()
 
 
-__all__ = ["BUBBLE", "Category", "FlowSpan", "StepTrace", "TraceSink", "TraceSpan"]
+def spread_bytes(program: Program, moved: Sequence[FloatArray]) -> FloatArray:
+    """Payload over each resource when the tasks of each transfer moved so much [bytes]."""
+    total = np.zeros(len(program.capacity))
+    for transfer, part in zip(program.transfers, moved, strict=True):
+        rows = program.geometries[transfer.geometry].incidence
+        spread = np.repeat(part, np.diff(rows.indptr)) * rows.coef
+        total += np.bincount(rows.link, weights=spread, minlength=len(total))
+    return total

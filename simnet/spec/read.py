@@ -134,7 +134,7 @@ class _Reader:
             if not isinstance(key_node.value, str):
                 self._add(key_node, "a key is text", found="a list or mapping")
                 continue
-            key = key_node.value
+            key = self._text(key_node)
             if str(key_node.tag) == f"{_TAG}merge":
                 self._add(key_node, "merge keys are not read", found="<<", hint="write the keys out, or use a variant")
                 continue
@@ -156,12 +156,18 @@ class _Reader:
         if kind in {"int", "float"}:
             return self._number(node, kind, text.replace("_", ""))
         if kind in {"str", "timestamp", "value", "merge"}:
-            if not text.isprintable() and any("\ud800" <= char <= "\udfff" for char in text):
-                self._add(node, "half a surrogate pair is no text", found=ascii(text))
-                return ""
-            return text
+            return self._text(node)
         self._add(node, "tags are not read", found=tag)
         return None
+
+    def _text(self, node: ScalarNode) -> str:
+        """Return the text with JSON's surrogate pairs joined; half a pair is a fault."""
+        text = str(node.value)
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._add(node, "half a surrogate pair is no text", found=ascii(text))
+            return ""
 
     def _number(self, node: ScalarNode, kind: str, text: str) -> int | float:
         try:

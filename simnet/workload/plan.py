@@ -2,6 +2,126 @@
 
 from __future__ import annotations
 
-from simnet.workload.ops import Category, CollectiveOp, Comm, Compute, Op, Start, StepPlan, Wait
+from collections.abc import Mapping
 
-__all__ = ["Category", "CollectiveOp", "Comm", "Compute", "Op", "Start", "StepPlan", "Wait"]
+from simnet.spec.workload import WorkloadSpec
+from simnet.workload.checks import check_divides, num_micro_batches
+from simnet.workload.comms import ChunkKind
+from simnet.workload.layout import Layout, pipeline_layout
+from simnet.workload.ops import Category, CollectiveOp, Comm, Compute, Op, Start, StepPlan, Wait
+from simnet.workload.passes import CommTable, PassTimes, StageJob, chunk_kind
+from simnet.workload.schedule import schedule
+from simnet.workload.stage_ops import stage_operations
+from simnet.workload.transformer import model_flops, recomputed_flops, require_dense
+
+__all__ = [
+    "Category",
+    "CollectiveOp",
+    "Comm",
+    "Compute",
+    "Op",
+    "PassTimes",
+    "Start",
+    "StepPlan",
+    "Wait",
+    "assemble",
+    "chunk_kinds",
+]
+
+
+def chunk_kinds(layout: Layout) -> tuple[ChunkKind, ...]:
+    """Return the different kinds of chunk of *layout*; few, whatever the number of stages."""
+    kinds = {
+        chunk_kind(layout, stage, chunk): None
+        for stage in range(layout.num_stages)
+        for chunk in range(layout.num_chunks)
+    }
+    return tuple(kinds)
+
+
+def assemble(
+    workload: WorkloadSpec, *, dp: int, times: Mapping[ChunkKind, PassTimes], optimizer_s: tuple[float, ...]
+) -> StepPlan:
+    """Return the step of *workload* with *dp* replicas and given compute times.
+
+    Parameters
+    ----------
+    times
+        Compute times of every kind of chunk (:func:`chunk_kinds`).
+    optimizer_s
+        Time of the optimizer on each stage, shape (pp,) [s].
+
+    Raises
+    ------
+    LayoutError
+        If layers, heads, sequence or batch do not divide.
+    """
+    require_dense(workload.model)
+    check_divides(workload)
+    layout = pipeline_layout(workload)
+    micro_batches = num_micro_batches(workload, dp)
+    passes = schedule(
+        workload.schedule,
+        num_stages=layout.num_stages,
+        num_micro_batches=micro_batches,
+        num_chunks=layout.num_chunks,
+    )
+    table = CommTable()
+    ops = tuple(
+        stage_operations(
+            StageJob(
+                workload=workload,
+                layout=layout,
+                stage=stage,
+                replicas=dp * workload.parallelism.cp,
+                times=times,
+                optimizer_s=optimizer_s[stage],
+            ),
+            passes[stage],
+            table,
+        )
+        for stage in range(layout.num_stages)
+    )
+    sequences, length = workload.batch.global_batch_size, workload.sequence_length
+    useful = model_flops(workload.model, sequences=sequences, sequence_length=length)
+    again = recomputed_flops(
+        workload.model,
+        sequences=sequences,
+        sequence_length=length,
+        layers=workload.model.layers,
+        recompute=workload.recompute,
+    )
+    return StepPlan(
+        num_stages=layout.num_stages,
+        ops=ops,
+        comms=tuple(table.comms),
+        model_flops=useful,
+        hardware_flops=useful + again,
+        tokens_per_step=sequences * length,
+        compute_floor_s=_floor_s(layout, micro_batches, times),
+        assumptions=_assumptions(workload),
+    )
+
+
+def _floor_s(layout: Layout, micro_batches: int, times: Mapping[ChunkKind, PassTimes]) -> tuple[float, ...]:
+    """Return the roofline time of all passes of each stage [s]."""
+    return tuple(
+        micro_batches * sum(times[chunk_kind(layout, stage, chunk)].floor_s for chunk in range(layout.num_chunks))
+        for stage in range(layout.num_stages)
+    )
+
+
+def _assumptions(workload: WorkloadSpec) -> tuple[str, ...]:
+    """Return what of the plan is a simplification, as sentences for the report."""
+    degrees = workload.parallelism
+    found = ["FLOPs count the causal half of attention."]
+    if degrees.tp > 1 and workload.overlap.tp:
+        found.append(
+            f"Of each split tensor-parallel collective one of {degrees.tp} pieces is exposed; "
+            "the rest runs beside the compute of its chunk."
+        )
+    if degrees.cp > 1 and workload.context_parallel == "ring":
+        found.append("Keys and values go round beside the compute of their chunk.")
+    if degrees.tp > 1 or degrees.cp > 1:
+        found.append("Equal collectives of a chunk's pass run back to back, their latencies counted one by one.")
+    return tuple(found)

@@ -1,0 +1,102 @@
+"""Whether a job divides over its degrees; every refusal shows the arithmetic."""
+
+from __future__ import annotations
+
+from simnet.errors import LayoutError, Problem
+from simnet.spec.workload import WorkloadSpec
+
+SPLITS_PER_CP_RANK = 2
+"""Causal balance gives each context-parallel rank one early and one late piece of every sequence."""
+
+
+def check_divides(workload: WorkloadSpec) -> None:
+    """Return nothing if heads, feed-forward width and sequence divide over tensor and context parallelism.
+
+    Raises
+    ------
+    LayoutError
+        With all that does not divide.
+    """
+    model, degrees = workload.model, workload.parallelism
+    problems = [
+        *_remainder("query heads", model.heads, "tp", degrees.tp),
+        *_kv_heads(model.kv_heads, degrees.tp),
+        *_remainder("columns of the feed-forward block", model.ffn, "tp", degrees.tp),
+        *_sequence(workload),
+    ]
+    if problems:
+        raise LayoutError(*problems)
+
+
+def num_micro_batches(workload: WorkloadSpec, dp: int) -> int:
+    """Return the micro-batches that each replica runs in a step.
+
+    Raises
+    ------
+    LayoutError
+        If the global batch does not divide over replicas and micro-batch size.
+    """
+    batch = workload.batch
+    share = dp * batch.micro_batch_size
+    count, rest = divmod(batch.global_batch_size, share)
+    if rest or not count:
+        near = [size for size in (count * share, (count + 1) * share) if size]
+        raise LayoutError(
+            Problem(
+                message=f"the global batch does not divide: {batch.global_batch_size} sequences = {count} x "
+                f"(dp {dp} x micro-batch {batch.micro_batch_size} = {share}) + {rest}",
+                path="workload.batch.global_batch_size",
+                found=str(batch.global_batch_size),
+                hint="try " + " or ".join(str(size) for size in near),
+            )
+        )
+    return count
+
+
+def _remainder(what: str, count: int, axis: str, degree: int) -> list[Problem]:
+    if count % degree == 0:
+        return []
+    divisors = [number for number in range(1, degree + 1) if count % number == 0]
+    return [
+        Problem(
+            message=f"{count} {what} do not divide over {axis} {degree}: "
+            f"{count} = {count // degree} x {degree} + {count % degree}",
+            path=f"workload.parallelism.{axis}",
+            found=str(degree),
+            hint=f"the next lower degree that divides is {divisors[-1]}",
+        )
+    ]
+
+
+def _kv_heads(kv_heads: int, tp: int) -> list[Problem]:
+    """Fewer key-value heads than ranks are replicated, so the larger must be a multiple of the smaller."""
+    if max(kv_heads, tp) % min(kv_heads, tp) == 0:
+        return []
+    return [
+        Problem(
+            message=f"{kv_heads} key-value heads neither divide over tp {tp} nor replicate evenly",
+            path="workload.parallelism.tp",
+            found=str(tp),
+            allowed=f"a divisor or a multiple of {kv_heads}",
+        )
+    ]
+
+
+def _sequence(workload: WorkloadSpec) -> list[Problem]:
+    degrees, tokens = workload.parallelism, workload.sequence_length
+    pieces = SPLITS_PER_CP_RANK * degrees.cp if degrees.cp > 1 else 1
+    name = f"{SPLITS_PER_CP_RANK} x cp {degrees.cp}" if degrees.cp > 1 else ""
+    if workload.sequence_parallel and degrees.tp > 1:
+        pieces *= degrees.tp
+        name = " x ".join(part for part in (name, f"tp {degrees.tp}") if part)
+    if tokens % pieces == 0:
+        return []
+    return [
+        Problem(
+            message=f"a sequence of {tokens} tokens does not divide over {name} = {pieces}: "
+            f"{tokens} = {tokens // pieces} x {pieces} + {tokens % pieces}",
+            path="workload.sequence_length",
+            found=str(tokens),
+            hint=f"such as {(tokens // pieces + 1) * pieces}",
+        )
+    ]

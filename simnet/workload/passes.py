@@ -1,0 +1,135 @@
+"""What one pass of a chunk does, whichever its micro-batch: compute, collectives around it, receive and send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from simnet.spec.workload import WorkloadSpec
+from simnet.workload.comms import ChunkKind, Exchange, exchange_comm, pass_exchanges, send_bytes
+from simnet.workload.layout import Layout
+from simnet.workload.ops import Category, Comm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassTimes:
+    """Compute time of one pass of a chunk at nominal speed."""
+
+    forward_s: float
+    backward_s: float
+    """Recomputation included [s]."""
+    floor_s: float
+    """What no GPU of the kind beats, forward and backward together [s]."""
+
+
+@dataclass(slots=True)
+class CommTable:
+    """Communications of the step in the order that they are first named; grows while stages are built."""
+
+    comms: list[Comm] = field(default_factory=list)
+    index: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def add(self, comm: Comm) -> int:
+        """Return the index of *comm*, adding it if its name and stage are new."""
+        key = (comm.name, comm.stage)
+        if key not in self.index:
+            self.index[key] = len(self.comms)
+            self.comms.append(comm)
+        return self.index[key]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassTemplate:
+    """What a pass of one chunk does, whichever its micro-batch; indices of communications."""
+
+    duration_s: float
+    before: tuple[int, ...]
+    beside: tuple[int, ...]
+    after: tuple[int, ...]
+    receive: int
+    """Send of the neighbour, or -1."""
+    receive_shift: int
+    """Chunk of the neighbour that sends, less this chunk."""
+    send: int
+    """Own send, or -1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageJob:
+    """What is needed to list a stage's operations."""
+
+    workload: WorkloadSpec
+    layout: Layout
+    stage: int
+    replicas: int
+    """Ranks that hold the same weights, dp x cp."""
+    times: Mapping[ChunkKind, PassTimes]
+    optimizer_s: float
+
+
+def chunk_kind(layout: Layout, stage: int, chunk: int) -> ChunkKind:
+    """Return what the passes of a chunk depend on."""
+    return ChunkKind(
+        layers=layout.layers[stage][chunk],
+        has_embedding=layout.has_embedding(stage, chunk),
+        has_loss=layout.has_loss(stage, chunk),
+    )
+
+
+def pass_template(job: StageJob, kind: str, chunk: int, table: CommTable) -> PassTemplate:
+    """Return the template of a forward or backward pass of *chunk*; equal chunks share their communications."""
+    shape = chunk_kind(job.layout, job.stage, chunk)
+    times = job.times[shape]
+    exchanges = pass_exchanges(job.workload, shape, is_backward=kind == "B")
+    suffix = f"{kind} {shape.layers}{'e' if shape.has_embedding else ''}{'l' if shape.has_loss else ''}"
+
+    def indices(position: str) -> tuple[int, ...]:
+        return tuple(table.add(_comm(job, exchange, suffix)) for exchange in exchanges if exchange.position == position)
+
+    send, receive, shift = _neighbours(job, kind, chunk, table)
+    return PassTemplate(
+        duration_s=times.forward_s if kind == "F" else times.backward_s,
+        before=indices("before"),
+        beside=indices("beside"),
+        after=indices("after"),
+        send=send,
+        receive=receive,
+        receive_shift=shift,
+    )
+
+
+def _comm(job: StageJob, exchange: Exchange, suffix: str) -> Comm:
+    return exchange_comm(job.workload, exchange, stage=job.stage, suffix=suffix)
+
+
+def _neighbours(job: StageJob, kind: str, chunk: int, table: CommTable) -> tuple[int, int, int]:
+    """Return own send, the neighbour's send, and the neighbour's chunk less *chunk*; -1 where there is none.
+
+    Forward goes from stage to stage and from the last to the first one's next chunk; backward the
+    other way.
+    """
+    num_stages, num_chunks = job.layout.num_stages, job.layout.num_chunks
+    step = 1 if kind == "F" else -1
+    part = chunk * num_stages + job.stage
+    last_part = num_stages * num_chunks - 1
+    send = receive = -1
+    shift = 0
+    if 0 <= part + step <= last_part and num_stages > 1:
+        send = table.add(_send(job.workload, job.stage, (part + step) % num_stages, kind))
+    if 0 <= part - step <= last_part and num_stages > 1:
+        source_chunk, source = divmod(part - step, num_stages)
+        receive = table.add(_send(job.workload, source, job.stage, kind))
+        shift = source_chunk - chunk
+    return send, receive, shift
+
+
+def _send(workload: WorkloadSpec, stage: int, peer: int, kind: str) -> Comm:
+    return Comm(
+        name=f"{kind} to stage {peer}",
+        category=Category.PP,
+        op="send",
+        stage=stage,
+        peer_stage=peer,
+        axes=(),
+        size_bytes=send_bytes(workload),
+    )

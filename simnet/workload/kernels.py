@@ -1,0 +1,230 @@
+"""Time of a chunk of layers on one GPU: a roofline for each kernel, with a smooth shape law.
+
+A kernel takes the longer of its matrix time and its HBM time, plus the gap before the next one.
+Equations and constants with their sources are in ``docs/model/compute.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from simnet.spec.compute import LINEAR_BYTES, KernelPreset, load_preset
+from simnet.spec.model import ModelSpec
+from simnet.spec.parts import GpuPart
+from simnet.spec.workload import WorkloadSpec
+from simnet.workload.kernel_list import (
+    BF16_BYTES,
+    FP32_BYTES,
+    ChunkShape,
+    Kernel,
+    Unit,
+    attention_core,
+    embedding_backward,
+    embedding_forward,
+    layer_backward,
+    layer_forward,
+    loss_backward,
+    loss_forward,
+)
+
+__all__ = ["ChunkTimes", "KernelPreset", "chunk_shape", "chunk_times", "kernel_time", "load_preset", "optimizer_time"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTime:
+    """Time of kernels and the bound that no GPU beats."""
+
+    busy_s: float
+    floor_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkTimes:
+    """Compute time of one micro-batch through a chunk of layers on one GPU, without communication."""
+
+    forward_s: float
+    backward_s: float
+    """Recomputation included [s]."""
+    forward_floor_s: float
+    """Roofline of the same kernels [s]."""
+    backward_floor_s: float
+    """Roofline of the same kernels, recomputation included [s]."""
+    forward_attention_s: float
+    """Part of *forward_s* in the attention core [s]."""
+    backward_attention_s: float
+    """Part of *backward_s* in the attention core [s]."""
+
+
+def chunk_times(
+    model: ModelSpec,
+    workload: WorkloadSpec,
+    gpu: GpuPart,
+    preset: KernelPreset,
+    *,
+    layers: int,
+    has_embedding: bool,
+    has_loss: bool,
+) -> ChunkTimes:
+    """Return the compute times of one micro-batch through a chunk of *layers* layers.
+
+    Parameters
+    ----------
+    model, workload
+        The transformer, and how it is split.
+    gpu, preset
+        The GPU's datasheet and its kernel constants at the workload's precision.
+    layers
+        Transformer layers of the chunk.
+    has_embedding, has_loss
+        Whether the chunk starts with the embedding, or ends with logits and loss.
+
+    Notes
+    -----
+    Sum over kernels of max(matrix time, bytes / (HBM x efficiency)) + gap; ``docs/model/compute.md``.
+    """
+    if gpu.name != preset.gpu or workload.precision != preset.precision:
+        raise AssertionError(f"preset of {preset.gpu} {preset.precision} for {gpu.name} {workload.precision}")
+    shape = chunk_shape(model, workload)
+    is_graph = workload.cuda_graphs
+    forward = _scaled(_pass_times(layer_forward(shape), preset, False, is_graph), layers)
+    backward = _scaled(_pass_times(layer_backward(shape), preset, True, is_graph), layers)
+    if workload.recompute != "none":
+        repeated = layer_forward(shape) if workload.recompute == "full" else attention_core(shape)
+        backward = _added(backward, _scaled(_pass_times(repeated, preset, False, is_graph), layers))
+    if has_embedding:
+        forward = _added(forward, _pass_times(embedding_forward(shape), preset, False, is_graph))
+        backward = _added(backward, _pass_times(embedding_backward(shape), preset, True, is_graph))
+    if has_loss:
+        head_forward = loss_forward(shape, bytes_per_logit=preset.loss_forward_bytes_per_logit)
+        head_backward = loss_backward(shape, bytes_per_logit=preset.loss_backward_bytes_per_logit)
+        forward = _added(forward, _pass_times(head_forward, preset, False, is_graph))
+        backward = _added(backward, _pass_times(head_backward, preset, True, is_graph))
+    return ChunkTimes(
+        forward_s=forward[0],
+        backward_s=backward[0],
+        forward_floor_s=forward[1],
+        backward_floor_s=backward[1],
+        forward_attention_s=forward[2],
+        backward_attention_s=backward[2],
+    )
+
+
+def optimizer_time(
+    workload: WorkloadSpec, preset: KernelPreset, *, parameters: float, replicas: int, matrix_parameters: float = 0.0
+) -> float:
+    """Return the time of the optimizer step on one rank [s], host overhead of the step included.
+
+    Parameters
+    ----------
+    workload
+        Sharding and precision.
+    preset
+        Kernel constants.
+    parameters
+        Parameters that the rank holds, after tensor and pipeline parallelism.
+    replicas
+        Ranks over which zero1 shards the state, dp x cp.
+    matrix_parameters
+        Part of *parameters* that the recipe quantises once a step.
+
+    Notes
+    -----
+    Bytes over HBM x efficiency: Adam on an fp32 master copy touches the shard (gradient, master, two
+    moments, 16-bit weight), clearing the gradients touches all parameters.
+    """
+    shard = parameters / (replicas if workload.sharding == "zero1" else 1)
+    clear = FP32_BYTES * parameters if workload.gradient_dtype == "fp32" else BF16_BYTES * parameters
+    quantise = preset.cast_bytes_per_element * matrix_parameters
+    num_bytes = preset.optimizer_bytes_per_parameter * shard + clear + quantise
+    return num_bytes / (preset.hbm_bytes_per_s * preset.memory_efficiency) + preset.step_overhead_s
+
+
+def chunk_shape(model: ModelSpec, workload: WorkloadSpec) -> ChunkShape:
+    """Return what the kernels of *workload*'s layers depend on."""
+    return ChunkShape(
+        hidden=model.hidden,
+        heads=model.heads,
+        kv_heads=model.kv_heads,
+        head_dim=model.head_dim,
+        ffn=model.ffn,
+        gated_mlp=model.gated_mlp,
+        vocab=model.vocab,
+        rotary=model.learned_positions == 0,
+        sequence_length=workload.sequence_length,
+        micro_batch_size=workload.batch.micro_batch_size,
+        tp=workload.parallelism.tp,
+        cp=workload.parallelism.cp,
+        linear_bytes=LINEAR_BYTES[workload.precision],
+        is_attention_fused=workload.attention_kernel == "flash",
+        is_sequence_parallel=workload.sequence_parallel,
+    )
+
+
+def kernel_time(kernel: Kernel, preset: KernelPreset, *, is_backward: bool = False) -> KernelTime:
+    """Return the time of *kernel* without its launch gap, and its roofline bound.
+
+    Parameters
+    ----------
+    kernel
+        What is computed and moved.
+    preset
+        The GPU at its precision.
+    is_backward
+        Selects the efficiency of attention.
+    """
+    if kernel.unit is Unit.CAST:
+        num_bytes = preset.cast_bytes_per_element * kernel.elements + preset.transpose_bytes_per_element * kernel.k
+        floor_s = num_bytes / preset.hbm_bytes_per_s
+        return KernelTime(busy_s=floor_s / preset.memory_efficiency, floor_s=floor_s)
+    memory_floor_s = kernel.num_bytes / preset.hbm_bytes_per_s
+    memory_s = memory_floor_s / preset.memory_efficiency
+    if kernel.unit is Unit.MEMORY:
+        return KernelTime(busy_s=memory_s, floor_s=memory_floor_s)
+    if kernel.unit is Unit.ATTENTION:
+        matrix_floor_s = kernel.flops / preset.half_peak_flops_per_s
+        matrix_s = _attention_s(kernel, preset, matrix_floor_s, is_backward=is_backward)
+    else:
+        matrix_floor_s, matrix_s = _matrix_s(kernel, preset)
+    return KernelTime(busy_s=max(matrix_s, memory_s), floor_s=max(matrix_floor_s, memory_floor_s))
+
+
+def _matrix_s(kernel: Kernel, preset: KernelPreset) -> tuple[float, float]:
+    """Return roofline and time of a matrix product: efficiency saturates in K and in whole waves of M x N."""
+    if kernel.unit is Unit.GEMM:
+        floor_s = kernel.flops / preset.linear_peak_flops_per_s
+        efficiency = preset.linear_efficiency
+    else:
+        floor_s = kernel.flops / preset.half_peak_flops_per_s
+        efficiency = preset.half_efficiency
+    shape = (1 + preset.k_half / kernel.k) * (1 + preset.wave_elements / (kernel.m * kernel.n))
+    return floor_s, floor_s / efficiency * shape
+
+
+def _attention_s(kernel: Kernel, preset: KernelPreset, floor_s: float, *, is_backward: bool) -> float:
+    """Return the time of fused attention: its products, and the exponentials that they do not hide."""
+    efficiency = preset.attention_backward_efficiency if is_backward else preset.attention_forward_efficiency
+    products_s = floor_s / efficiency * (1 + preset.attention_block_half / kernel.k)
+    return products_s + preset.exponential_exposed_share * kernel.elements / preset.exponentials_per_s
+
+
+Totals = tuple[float, float, float]
+"""Time with gaps, roofline, and time of the attention core [s]."""
+
+
+@lru_cache(maxsize=16384)
+def _pass_times(kernels: tuple[Kernel, ...], preset: KernelPreset, is_backward: bool, is_graph: bool) -> Totals:
+    """Return the totals of *kernels* run one after another on a stream."""
+    gap_s = preset.launch_gap_graph_s if is_graph else preset.launch_gap_s
+    times = [(kernel, kernel_time(kernel, preset, is_backward=is_backward)) for kernel in kernels]
+    busy_s = sum(time.busy_s + gap_s * kernel.launches for kernel, time in times)
+    core_s = sum(time.busy_s for kernel, time in times if kernel.name.startswith("attention"))
+    return busy_s, sum(time.floor_s for _, time in times), core_s
+
+
+def _scaled(totals: Totals, factor: float) -> Totals:
+    return (totals[0] * factor, totals[1] * factor, totals[2] * factor)
+
+
+def _added(left: Totals, right: Totals) -> Totals:
+    return (left[0] + right[0], left[1] + right[1], left[2] + right[2])

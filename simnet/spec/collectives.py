@@ -124,6 +124,12 @@ class ProtocolConstants(SpecModel):
     """Payload in each byte that the protocol stores."""
     slice_size: ByProtocol
     """Largest piece of a ring that is passed on at once, per channel."""
+    tuner_margin: Constant
+    """Share of a graph's bandwidth that the tuner grants LL128 rings and trees."""
+    tree_ll_fraction: Constant
+    """Share of a Simple tree's rate that LL reaches."""
+    tree_ll128_fraction: ByNodes
+    """The same for LL128."""
     tree_chunk: ByProtocol
     """Largest piece of a tree that is passed on at once, per channel."""
     nvls_chunk: Table
@@ -169,6 +175,8 @@ class LinkConstants(SpecModel):
 class GenerationConstants(SpecModel):
     """What differs between generations of GPUs."""
 
+    gpus: tuple[str, ...] = ()
+    """GPU parts whose own generation this record overrides, such as those with a Grace host."""
     link_efficiency: LinkConstants
     """Payload per wire byte."""
     latency_scale: ByProtocol
@@ -234,8 +242,15 @@ class CollectiveConstants(SpecModel):
 
 
 @cache
-def load_collectives(generation: str) -> CollectiveConstants:
-    """Return the constants for a GPU *generation*, a key of ``generations`` in the shipped file.
+def load_collectives(generation: str, gpu: str = "") -> CollectiveConstants:
+    """Return the constants for a GPU.
+
+    Parameters
+    ----------
+    generation
+        Key of ``generations`` in the shipped file, as GPU parts have it.
+    gpu
+        Name of the GPU part; a record that lists it goes before its generation.
 
     Raises
     ------
@@ -243,8 +258,9 @@ def load_collectives(generation: str) -> CollectiveConstants:
         If the file is not valid or has no such generation.
     """
     part = _load()
-    gpu = part.generations.get(generation)
-    if gpu is None:
+    generation = next((name for name, record in part.generations.items() if gpu in record.gpus), generation)
+    record = part.generations.get(generation)
+    if record is None:
         raise SpecError(
             Problem(
                 message="no collective constants for this GPU generation",
@@ -258,7 +274,7 @@ def load_collectives(generation: str) -> CollectiveConstants:
         latency=part.latency,
         protocols=part.protocols,
         harness=part.harness,
-        gpu=gpu,
+        gpu=record,
     )
 
 

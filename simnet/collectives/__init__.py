@@ -1,0 +1,1 @@
+"""Collective operations as fluid tasks on a fabric, and their closed forms."""

@@ -1,0 +1,215 @@
+"""Which algorithm and protocol NCCL's tuner takes: the least of its own predicted times.
+
+Source: NCCL 2.30.7, src/graph/tuning.cc. The tuner's prediction is not simnet's: it lacks
+pipeline fill and measured efficiencies, and NCCL lives with its mistakes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from simnet.collectives import names
+from simnet.collectives.caps import correction_table, num_channels, tree_correction
+from simnet.collectives.latency import tuner_latency_s
+from simnet.collectives.machine import Machine
+from simnet.errors import Problem, SpecError
+from simnet.spec.collectives import PROTOCOLS, CollectiveConstants, Protocol
+from simnet.units import format_time
+
+_MAX_NVLS_HEADS = 32  # NCCL 2.30.7 src/transport/nvls.cc
+_RING_PLATEAU_BYTES = 64  # per channel and rank; from here on the tuner charges a ring of several nodes more latency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """An algorithm with its protocol, and why."""
+
+    algorithm: str
+    """Name of the algorithm."""
+    protocol: Protocol
+    """Wire protocol."""
+    channels: int
+    """Channels over which it spreads."""
+    why: str
+    """Reason, in words."""
+
+
+def choose(
+    op: str, machine: Machine, size_bytes: float, constants: CollectiveConstants, *, algorithm: str = names.AUTO
+) -> Choice:
+    """Return what NCCL runs for one collective.
+
+    Parameters
+    ----------
+    op
+        Canonical operation.
+    machine
+        The communicator.
+    size_bytes
+        Whole buffer [bytes].
+    constants
+        Constants of the GPU generation.
+    algorithm
+        ``auto``, or one that is set; then only the protocol is chosen.
+
+    Raises
+    ------
+    SpecError
+        If the algorithm does not exist for the operation or cannot run on the machine.
+    """
+    names.check_algorithm(op, algorithm)
+    if machine.num_ranks == 1:
+        return Choice(algorithm=names.RING, protocol="simple", channels=0, why="one rank: nothing to move")
+    possible = candidates(op, machine, constants)
+    if algorithm != names.AUTO:
+        _check_can_run(op, algorithm, machine, constants)
+        possible = [pair for pair in possible if pair[0] == algorithm] or [(algorithm, "simple")]
+    times = {pair: tuner_time_s(op, *pair, machine, size_bytes, constants) for pair in possible}
+    ranked = sorted(possible, key=lambda pair: times[pair])
+    best = ranked[0]
+    return Choice(
+        algorithm=best[0],
+        protocol=best[1],
+        channels=channels_of(best[0], machine, constants),
+        why=_reason(algorithm, ranked, times),
+    )
+
+
+def candidates(op: str, machine: Machine, constants: CollectiveConstants) -> list[tuple[str, Protocol]]:
+    """Return the pairs of algorithm and protocol among which the tuner chooses."""
+    if op == names.ALL_TO_ALL:
+        return [(names.PAIRWISE, "simple")]
+    found: list[tuple[str, Protocol]] = [(names.RING, protocol) for protocol in PROTOCOLS]
+    if op == names.ALL_REDUCE:
+        found += [(names.TREE, protocol) for protocol in PROTOCOLS]
+        found += [(name, "simple") for name in (names.NVLS, names.NVLS_TREE) if not _obstacle(name, machine, constants)]
+    return found
+
+
+def channels_of(algorithm: str, machine: Machine, constants: CollectiveConstants) -> int:
+    """Return the channels over which an algorithm spreads."""
+    if algorithm in (names.NVLS, names.NVLS_TREE):
+        return int(constants.gpu.nvls_channels.si)
+    return num_channels(machine, constants)
+
+
+def tuner_time_s(
+    op: str, algorithm: str, protocol: Protocol, machine: Machine, size_bytes: float, constants: CollectiveConstants
+) -> float:
+    """Return the time that the tuner predicts [s]."""
+    latency = tuner_latency_s(op, algorithm, protocol, machine, constants)
+    if algorithm == names.RING and protocol == "simple" and op == names.ALL_REDUCE and machine.num_nodes > 1:
+        share = size_bytes / (num_channels(machine, constants) * machine.num_ranks)
+        if share >= _RING_PLATEAU_BYTES:
+            latency *= constants.protocols.ring_many_nodes_latency.si
+    bandwidth = _tuner_algbw(op, algorithm, protocol, machine, constants)
+    if algorithm == names.TREE:
+        table = correction_table(protocol, constants)
+        start = constants.protocols.tree_correction_start.si
+        bandwidth *= float(tree_correction(table, start, np.asarray(size_bytes), smooth=False))
+    return latency + size_bytes / bandwidth
+
+
+def _tuner_algbw(
+    op: str, algorithm: str, protocol: Protocol, machine: Machine, constants: CollectiveConstants
+) -> float:
+    if algorithm == names.RING:
+        return _ring_bus(protocol, machine, constants) / names.bus_factor(op, machine.num_ranks)
+    if algorithm == names.TREE:
+        return _tree_bus(protocol, machine, constants) / 2
+    if algorithm in (names.NVLS, names.NVLS_TREE):
+        return _nvls_bus(algorithm, machine, constants) / names.bus_factor(op, machine.num_ranks)
+    return math.inf
+
+
+def _nvlink_bus(machine: Machine, constants: CollectiveConstants) -> float:
+    return machine.nvlink_bytes_per_s * constants.gpu.tuner_nvlink_fraction.si
+
+
+def _network_bus(machine: Machine, constants: CollectiveConstants) -> float:
+    return machine.num_heads * machine.nic_bytes_per_s * constants.gpu.link_efficiency.network.si
+
+
+def _ring_bus(protocol: Protocol, machine: Machine, constants: CollectiveConstants) -> float:
+    bus = _nvlink_bus(machine, constants)
+    if machine.num_nodes > 1:
+        bus = min(bus, _network_bus(machine, constants))
+    if protocol == "ll":
+        return min(bus * constants.protocols.payload_fraction.ll, constants.gpu.ll_max.si(machine.num_nodes))
+    if protocol == "ll128":
+        limit = num_channels(machine, constants) * constants.gpu.ring_ll128_max.si(machine.num_nodes)
+        return min(bus * constants.protocols.tuner_margin.si, limit)
+    return bus
+
+
+def _tree_bus(protocol: Protocol, machine: Machine, constants: CollectiveConstants) -> float:
+    bus = _nvlink_bus(machine, constants)
+    if machine.num_nodes > 2 or not math.isfinite(bus):
+        bus = min(bus, _network_bus(machine, constants))
+    channels = num_channels(machine, constants)
+    bus = min(bus * constants.protocols.tuner_margin.si, channels * constants.gpu.tree_max.si(machine.num_nodes))
+    if protocol == "ll":
+        return min(bus * constants.protocols.tree_ll_fraction.si, constants.gpu.ll_max.si(machine.num_nodes))
+    if protocol == "ll128":
+        share = constants.protocols.tree_ll128_fraction.si(machine.num_nodes)
+        return min(bus * share, channels * constants.gpu.tree_ll128_max.si(machine.num_nodes))
+    return bus
+
+
+def _nvls_bus(algorithm: str, machine: Machine, constants: CollectiveConstants) -> float:
+    efficiency, tree_max = constants.gpu.tuner_nvls_efficiency, constants.gpu.nvls_tree_max
+    assert efficiency is not None  # candidates() and _check_can_run() keep other machines out
+    heads = min(_MAX_NVLS_HEADS, machine.max_local)
+    speed = min(constants.gpu.tuner_head_speed_max.si, _nvlink_bus(machine, constants) / heads)
+    inside = 2 * speed * efficiency.si * (heads - 1) / heads
+    if algorithm == names.NVLS:
+        return heads * inside
+    between = machine.nic_bytes_per_s * constants.gpu.link_efficiency.network.si
+    between *= 2 if machine.num_nodes == 2 else 1
+    limit = math.inf if tree_max is None else tree_max.si(machine.num_nodes)
+    return machine.num_heads * min(inside, between, limit)
+
+
+def _obstacle(algorithm: str, machine: Machine, constants: CollectiveConstants) -> str:
+    """Return why an algorithm cannot run on a machine; empty if it can."""
+    if algorithm in (names.NVLS, names.NVLS_TREE) and constants.gpu.tuner_nvls_efficiency is None:
+        return f"the NVSwitches of the {constants.generation} generation cannot reduce"
+    if algorithm in (names.NVLS, names.NVLS_TREE) and machine.min_local == 1:
+        return "a node holds a single rank"
+    if algorithm == names.NVLS and machine.num_nodes > 1:
+        return f"in-switch reduction ends at the node, and the ranks lie in {machine.num_nodes} nodes"
+    if algorithm == names.NVLS_TREE and machine.num_nodes == 1:
+        return "all ranks lie in one node; nvls is the algorithm there"
+    if algorithm == names.HIERARCHICAL and machine.min_local != machine.max_local:
+        return f"nodes hold {machine.min_local} to {machine.max_local} ranks, and shards need equal nodes"
+    return ""
+
+
+def _check_can_run(op: str, algorithm: str, machine: Machine, constants: CollectiveConstants) -> None:
+    obstacle = _obstacle(algorithm, machine, constants)
+    if obstacle:
+        able = [name for name in names.ALGORITHMS[op] if name != algorithm and not _obstacle(name, machine, constants)]
+        raise SpecError(
+            Problem(
+                message=f"{algorithm} cannot run {op} here: {obstacle}",
+                found=f'"{algorithm}"',
+                allowed=", ".join((names.AUTO, *able)),
+            )
+        )
+
+
+def _reason(algorithm: str, ranked: list[tuple[str, Protocol]], times: dict[tuple[str, Protocol], float]) -> str:
+    best = ranked[0]
+    head = f"{best[0]}/{best[1]}"
+    if algorithm != names.AUTO:
+        return f"{head}: the algorithm is set" + ("" if len(ranked) == 1 else ", the protocol is the tuner's quickest")
+    if len(ranked) == 1:
+        return f"{head}: the only candidate"
+    other = next((pair for pair in ranked if pair[0] != best[0]), ranked[1])
+    return (
+        f"{head}: the tuner's quickest with {format_time(times[best])}, "
+        f"before {other[0]}/{other[1]} with {format_time(times[other])}"
+    )

@@ -1,0 +1,93 @@
+"""Latency of each algorithm: steps times hops, as NCCL's tuner counts them (2.30.7, src/graph/tuning.cc)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from simnet.collectives import names
+from simnet.collectives.machine import Machine
+from simnet.spec.collectives import CollectiveConstants, LatencyConstants, Protocol
+
+
+def latency_s(op: str, algorithm: str, protocol: Protocol, machine: Machine, constants: CollectiveConstants) -> float:
+    """Return the latency of one collective [s], without launch, pipeline fill and long cables.
+
+    Notes
+    -----
+    Ring: base + steps inside nodes x hop + steps between nodes x network hop, with 2(n-1) steps
+    for all-reduce and n-1 else, of which 2(N-1) and N-1 lie between nodes. Tree: base + 2 ((g-1)
+    hop + floor(log2 N) network hop). In-switch: one NVLS step, and 2 floor(log2 N) network hops
+    over several nodes. The hierarchical, direct and pairwise forms compose the ring's constants.
+    """
+    if machine.num_ranks == 1:
+        return 0.0
+    scale = constants.gpu.latency_scale.si(protocol)
+    return _FORMS[algorithm](op, protocol, machine, constants.latency, scale)
+
+
+def tuner_latency_s(
+    op: str, algorithm: str, protocol: Protocol, machine: Machine, constants: CollectiveConstants
+) -> float:
+    """Return the latency that NCCL's tuner itself assumes [s], before what is measured on a generation."""
+    return _FORMS[algorithm](op, protocol, machine, constants.latency, 1.0)
+
+
+def ring_passes(op: str) -> int:
+    """Return how often a ring goes round: twice for an all-reduce."""
+    return 2 if op == names.ALL_REDUCE else 1
+
+
+def _hops(protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> tuple[float, float]:
+    """Return the ring's step inside a node and between nodes [s]."""
+    inside = table.ring_nvlink_hop.si(protocol) * scale
+    if machine.num_nodes > 1:
+        inside = max(inside, table.network_post.si(protocol))
+    between = table.tree_network_hop if machine.max_local == 1 else table.ring_network_hop
+    return inside, between.si(protocol)
+
+
+def _ring(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> float:
+    passes = ring_passes(op)
+    inside, between = _hops(protocol, machine, table, scale)
+    num_between = passes * (machine.num_nodes - 1)
+    num_inside = passes * (machine.num_ranks - 1) - num_between
+    return table.ring_base.si(protocol) * scale + num_inside * inside + num_between * between
+
+
+def _tree(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> float:
+    del op
+    levels = math.floor(math.log2(machine.num_nodes))
+    chain = (machine.max_local - 1) * table.tree_nvlink_hop.si(protocol) * scale
+    return table.tree_base.si(protocol) * scale + 2 * (chain + levels * table.tree_network_hop.si(protocol))
+
+
+def _nvls(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> float:
+    del op, protocol
+    levels = math.floor(math.log2(machine.num_nodes))
+    return table.nvls.si * scale + 2 * levels * table.nvls_tree_network_hop.si
+
+
+def _hierarchical(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> float:
+    passes = ring_passes(op)
+    inside, between = _hops(protocol, machine, table, scale)
+    steps = (machine.max_local - 1) * inside + (machine.num_nodes - 1) * between
+    return table.ring_base.si(protocol) * scale + passes * steps
+
+
+def _direct(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> float:
+    inside, between = _hops(protocol, machine, table, scale)
+    step = between if machine.num_nodes > 1 else inside
+    return table.ring_base.si(protocol) * scale + ring_passes(op) * step
+
+
+_FORMS: dict[str, Callable[[str, Protocol, Machine, LatencyConstants, float], float]] = {
+    names.RING: _ring,
+    names.TREE: _tree,
+    names.NVLS: _nvls,
+    names.NVLS_TREE: _nvls,
+    names.HIERARCHICAL: _hierarchical,
+    names.DIRECT: _direct,
+    names.PAIRWISE: _direct,
+    names.PAIRWISE_NO_PXN: _direct,
+}

@@ -1,0 +1,77 @@
+"""Operations and algorithms by name, and what may run what."""
+
+from __future__ import annotations
+
+from simnet.errors import Problem, SpecError
+
+ALL_REDUCE = "all_reduce"
+ALL_GATHER = "all_gather"
+REDUCE_SCATTER = "reduce_scatter"
+ALL_TO_ALL = "all_to_all"
+BROADCAST = "broadcast"
+
+RING = "ring"
+TREE = "tree"
+NVLS = "nvls"
+NVLS_TREE = "nvls_tree"
+HIERARCHICAL = "hierarchical"
+PAIRWISE = "pairwise"
+PAIRWISE_NO_PXN = "pairwise_no_pxn"
+DIRECT = "direct"
+AUTO = "auto"
+
+ALGORITHMS: dict[str, tuple[str, ...]] = {
+    ALL_REDUCE: (RING, TREE, NVLS, NVLS_TREE, HIERARCHICAL, DIRECT),
+    ALL_GATHER: (RING, HIERARCHICAL, DIRECT),
+    REDUCE_SCATTER: (RING, HIERARCHICAL, DIRECT),
+    ALL_TO_ALL: (PAIRWISE, PAIRWISE_NO_PXN),
+    BROADCAST: (RING,),
+}
+"""Algorithms of each operation; those that NCCL itself would not choose are for what-ifs."""
+
+_ALIASES = {
+    "allreduce": ALL_REDUCE,
+    "allgather": ALL_GATHER,
+    "reducescatter": REDUCE_SCATTER,
+    "alltoall": ALL_TO_ALL,
+    "a2a": ALL_TO_ALL,
+    "bcast": BROADCAST,
+}
+
+
+def operation(name: str) -> str:
+    """Return the canonical name of an operation; ``operation("alltoall")`` is ``"all_to_all"``.
+
+    Raises
+    ------
+    SpecError
+        If there is no such operation.
+    """
+    plain = name.strip().lower().replace("-", "_")
+    plain = _ALIASES.get(plain.replace("_", ""), plain)
+    if plain not in ALGORITHMS:
+        raise SpecError(Problem(message="no such operation", found=f'"{name}"', allowed=", ".join(ALGORITHMS)))
+    return plain
+
+
+def check_algorithm(op: str, algorithm: str) -> None:
+    """Raise a SpecError unless *algorithm* is ``auto`` or one of *op*'s."""
+    if algorithm != AUTO and algorithm not in ALGORITHMS[op]:
+        allowed = ", ".join((AUTO, *ALGORITHMS[op]))
+        raise SpecError(Problem(message=f"{op} has no such algorithm", found=f'"{algorithm}"', allowed=allowed))
+
+
+def bus_factor(op: str, num_ranks: int) -> float:
+    """Return bus bandwidth over algorithm bandwidth.
+
+    Source: NVIDIA nccl-tests, doc/PERFORMANCE.md.
+
+    Examples
+    --------
+    >>> bus_factor("all_reduce", 8), bus_factor("all_gather", 8)
+    (1.75, 0.875)
+    """
+    if op == BROADCAST:
+        return 1.0
+    share = (num_ranks - 1) / num_ranks
+    return 2 * share if op == ALL_REDUCE else share

@@ -1,0 +1,215 @@
+"""Right answers from cases A02, A04 and A11 and from the mistakes that other simulators made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simnet.collectives import names
+from simnet.collectives.capacity import usable_capacity
+from simnet.collectives.cost import busbw_bytes_per_s, check_bound, terms, time_s, wire_bound_s
+from simnet.collectives.groups import by_shape
+from simnet.collectives.lower import lower, machine_of
+from simnet.collectives.machine import Machine
+from simnet.collectives.tasks import payload_bytes, uncontended_rate_bytes_per_s, uncontended_time_s
+from simnet.errors import LayoutError, PhysicsError, SpecError
+from simnet.spec.collectives import load_collectives
+
+GIB = 2.0**30
+HOPPER = load_collectives("hopper")
+
+
+def switch(num_ranks: int, wire_bytes_per_s: float) -> Machine:
+    return Machine(
+        num_ranks=num_ranks,
+        num_nodes=1,
+        num_heads=0,
+        max_local=num_ranks,
+        min_local=num_ranks,
+        nvlink_bytes_per_s=wire_bytes_per_s,
+        nic_bytes_per_s=np.inf,
+    )
+
+
+def ideal_s(fabric, op, groups, size, algorithm):
+    """Time of the bandwidth term at the wire rate."""
+    tasks = lower(fabric, op, groups, size, constants=HOPPER, algorithm=algorithm)
+    uncapped = np.full(tasks.num_tasks, np.inf)
+    rate = uncontended_rate_bytes_per_s(
+        type(tasks)(**{n: getattr(tasks, n) for n in tasks.__slots__} | {"rate_cap_bytes_per_s": uncapped}),
+        fabric.capacity_bytes_per_s,
+    )
+    return tasks.size_bytes / rate
+
+
+def test_ideal_ring_of_eight_h100_takes_4_176_ms_for_1_gib(make_fabric):
+    assert ideal_s(make_fabric(), "all_reduce", np.arange(8), GIB, "ring") == pytest.approx(4.176e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "direct", "tree", "hierarchical"])
+def test_all_reduce_at_400_gib_per_s_takes_at_least_4_375_ms(make_fabric, algorithm):
+    fabric = make_fabric(nvlink=400 * GIB)
+    assert ideal_s(fabric, "all_reduce", np.arange(8), GIB, algorithm)[0] >= 4.375e-3 * (1 - 1e-12)
+
+
+def test_ring_on_a_switch_is_no_slower_than_its_wire_bound(make_fabric):
+    fabric = make_fabric(nvlink=400 * GIB)
+    ring, direct = (ideal_s(fabric, "all_reduce", np.arange(8), GIB, name) for name in ("ring", "direct"))
+    assert ring[0] == pytest.approx(4.375e-3, rel=1e-12)
+    assert direct == pytest.approx(ring, rel=1e-12)
+
+
+def test_a_result_below_the_wire_bound_is_reported_as_a_bug():
+    bound = wire_bound_s("all_reduce", switch(8, 400 * GIB), GIB, in_switch=False)
+    assert bound == pytest.approx(4.375e-3)
+    with pytest.raises(PhysicsError, match="beats the wire"):
+        check_bound(bound / 5.8, bound, "a direct all-reduce")
+
+
+@pytest.mark.parametrize(
+    ("op", "factor"), [("all_reduce", 1.75), ("all_gather", 0.875), ("reduce_scatter", 0.875), ("alltoall", 0.875)]
+)
+def test_bus_bandwidth_factors_of_eight_ranks(op, factor):
+    assert names.bus_factor(names.operation(op), 8) == factor
+
+
+@pytest.mark.parametrize(("algorithm", "busbw"), [("ring", 367e9), ("nvls", 480e9)])
+def test_h100_node_reaches_the_measured_bus_bandwidth_at_16_gib(algorithm, busbw):
+    time = time_s("all_reduce", algorithm, "simple", switch(8, 450e9), 16 * GIB, HOPPER)
+    assert busbw_bytes_per_s("all_reduce", 8, 16 * GIB, time) == pytest.approx(busbw, rel=0.1)
+
+
+@pytest.mark.parametrize("op", ["all_gather", "reduce_scatter"])
+def test_gather_and_scatter_reach_the_bus_bandwidth_of_the_ring(op):
+    time = time_s(op, "ring", "simple", switch(8, 450e9), 16 * GIB, HOPPER)
+    assert busbw_bytes_per_s(op, 8, 16 * GIB, time) == pytest.approx(362e9, rel=0.03)
+
+
+def test_one_rank_per_node_uses_only_its_own_nic(make_fabric):
+    fabric = make_fabric(domains=4)
+    tasks = lower(fabric, "reduce_scatter", np.arange(4) * 8 + 3, GIB, constants=HOPPER, algorithm="ring")
+    moved = payload_bytes(tasks, len(fabric.capacity_bytes_per_s))
+    used = np.flatnonzero(moved)
+    rails = (used - fabric.first[2]) % 8
+    assert set(rails) == {3}
+    assert len(used) == 8  # egress and ingress of four NICs: no NVLink, no spine
+    assert moved[used] == pytest.approx(0.75 * GIB)
+
+
+def test_group_inside_a_node_touches_nvlink_only(make_fabric):
+    fabric = make_fabric(domains=2)
+    tasks = lower(fabric, "all_reduce", [[0, 1, 2, 3], [12, 13, 14, 15]], GIB, constants=HOPPER)
+    assert tasks.resource.max() < 2 * fabric.num_gpus
+    assert tasks.num_tasks == 2
+
+
+def test_path_follows_placement_not_group_size(make_fabric):
+    """A small group over two nodes is bound by NICs, a large one inside a rack is not."""
+    rack = make_fabric(domains=2, gpus=72, nics=72)
+    wide = lower(rack, "all_gather", np.arange(72), GIB, constants=HOPPER, algorithm="ring")
+    pair = lower(rack, "all_gather", [0, 72], GIB, constants=HOPPER, algorithm="ring")
+    capacity = usable_capacity(rack, HOPPER)
+    rate = uncontended_rate_bytes_per_s(wide, capacity), uncontended_rate_bytes_per_s(pair, capacity)
+    assert rate[0] == pytest.approx(450e9 * 0.815)
+    assert rate[1] == pytest.approx(50e9 * 0.96)
+
+
+def test_ring_over_whole_nodes_loads_every_nic_alike_and_no_spine(make_fabric):
+    fabric = make_fabric(domains=4)
+    tasks = lower(fabric, "all_reduce", np.arange(32), GIB, constants=HOPPER, algorithm="ring")
+    moved = payload_bytes(tasks, len(fabric.capacity_bytes_per_s))
+    assert moved[fabric.first[2] : fabric.first[4]] == pytest.approx(2 * 31 / 32 * GIB / 8)
+    assert not moved[fabric.first[4] :].any()
+
+
+@pytest.mark.parametrize(("nodes", "share"), [(2, 1.0), (3, 2 / 3), (4, 0.5), (9, 0.5), (16, 0.5)])
+def test_double_tree_moves_at_most_this_share_of_the_nic_sum(make_fabric, nodes, share):
+    fabric = make_fabric(domains=nodes, nvlink=1e15)
+    time = ideal_s(fabric, "all_reduce", np.arange(8 * nodes), GIB, "tree")
+    assert GIB / time == pytest.approx(8 * 50e9 * share)
+
+
+def test_large_ring_latency_grows_with_ranks_and_tree_latency_with_their_logarithm(make_fabric):
+    fabric = make_fabric(domains=32)
+    latency = {
+        (algorithm, nodes): lower(
+            fabric, "all_reduce", np.arange(8 * nodes), 16384, constants=HOPPER, algorithm=algorithm
+        ).latency_s[0]
+        for algorithm in ("ring", "tree")
+        for nodes in (2, 8, 32)
+    }
+    assert 3 < latency["ring", 8] / latency["ring", 2] < 4.5
+    assert 3 < latency["ring", 32] / latency["ring", 8] < 4.5
+    assert latency["tree", 32] - latency["tree", 8] == pytest.approx(latency["tree", 8] - latency["tree", 2])
+
+
+def test_in_switch_all_reduce_sends_each_byte_once_and_a_share_again(make_fabric):
+    fabric = make_fabric()
+    tasks = lower(fabric, "all_reduce", np.arange(8), GIB, constants=HOPPER, algorithm="nvls")
+    assert payload_bytes(tasks, len(fabric.capacity_bytes_per_s))[:16] == pytest.approx(GIB * 9 / 8)
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_pairwise_all_to_all_puts_only_other_nodes_bytes_on_nics(make_fabric, nodes):
+    fabric = make_fabric(domains=nodes)
+    ranks = 8 * nodes
+    for algorithm in ("pairwise", "pairwise_no_pxn"):
+        tasks = lower(fabric, "all_to_all", np.arange(ranks), GIB, constants=HOPPER, algorithm=algorithm)
+        moved = payload_bytes(tasks, len(fabric.capacity_bytes_per_s))
+        assert moved[fabric.first[2] : fabric.first[4]] == pytest.approx(GIB * (ranks - 8) / ranks)
+        assert moved[fabric.first[4] :].any() == (algorithm == "pairwise_no_pxn")  # PXN stays on rails
+
+
+def test_busy_rail_sets_the_pace_of_the_whole_ring(make_fabric):
+    fabric = make_fabric(domains=4)
+    whole = ideal_s(fabric, "all_reduce", np.arange(32), GIB, "ring")
+    fabric.capacity_bytes_per_s[fabric.first[2]] /= 2
+    assert ideal_s(fabric, "all_reduce", np.arange(32), GIB, "ring") == pytest.approx(2 * whole)
+
+
+def test_unequal_nodes_use_as_many_nics_as_the_smallest(make_fabric):
+    fabric = make_fabric(domains=2)
+    (shape,) = by_shape(fabric, [0, 1, 2, 3, 8, 9])
+    assert (shape.num_nodes, shape.num_heads, shape.is_even) == (2, 2, False)
+    assert machine_of(fabric, shape).max_local == 4
+
+
+def test_groups_of_different_shape_keep_their_order(make_fabric):
+    fabric = make_fabric(domains=2)
+    tasks = lower(fabric, "all_reduce", [[0, 8], [0, 1], [9, 1], [3, 2]], GIB, constants=HOPPER, algorithm="ring")
+    assert list(tasks.group) == [0, 1, 2, 3]
+    times = uncontended_time_s(tasks, usable_capacity(fabric, HOPPER))
+    assert times[0] == times[2] > 5 * times[1] == 5 * times[3]
+
+
+@pytest.mark.parametrize(
+    ("op", "algorithm"),
+    [(op, algorithm) for op, known in names.ALGORITHMS.items() for algorithm in known],
+)
+@pytest.mark.parametrize(("domains", "per_node"), [(1, 8), (2, 8), (5, 4), (4, 1), (3, 8)])
+@pytest.mark.parametrize("size", [64.0, 2.0**20, GIB])
+def test_closed_form_equals_the_task_alone_on_the_fabric(make_fabric, op, algorithm, domains, per_node, size):
+    fabric = make_fabric(domains=domains, latency_s=5e-6)
+    ranks = (np.arange(domains)[:, None] * 8 + np.arange(per_node)).ravel()
+    try:
+        tasks = lower(fabric, op, ranks, size, constants=HOPPER, algorithm=algorithm, repeats=3)
+    except SpecError as error:
+        assert "cannot run" in str(error)
+        return
+    (shape,) = by_shape(fabric, ranks)
+    part = terms(op, algorithm, tasks.protocol, machine_of(fabric, shape), size / 3, HOPPER)
+    alone = uncontended_time_s(tasks, usable_capacity(fabric, HOPPER))
+    assert alone == pytest.approx(3 * part.time_s, rel=1e-9)
+    time_s(op, algorithm, tasks.protocol, machine_of(fabric, shape), size / 3, HOPPER)
+
+
+def test_group_that_names_a_gpu_twice_is_refused(make_fabric):
+    with pytest.raises(LayoutError, match="twice"):
+        lower(make_fabric(), "all_reduce", [0, 1, 1], GIB, constants=HOPPER)
+
+
+def test_unknown_operation_and_algorithm_list_what_exists(make_fabric):
+    with pytest.raises(SpecError, match="all_gather"):
+        lower(make_fabric(), "gather", [0, 1], GIB, constants=HOPPER)
+    with pytest.raises(SpecError, match="nvls"):
+        lower(make_fabric(), "all_reduce", [0, 1], GIB, constants=HOPPER, algorithm="butterfly")

@@ -41,8 +41,7 @@ def draw_curve(ax: Axes, x: Sequence[float], y: Sequence[float], *, label: str, 
 
 def label_line_ends(ax: Axes, ends: Sequence[tuple[str, float, float]]) -> None:
     """Write each label [text, x, y] beside its curve's last point, apart from the others."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # Axes live in a figure
+    figure = ax.figure.get_figure(root=True)
     figure.draw_without_rendering()
     to_points = style.POINTS_PER_INCH / figure.dpi
     heights = [float(ax.transData.transform((x, y))[1]) * to_points for _, x, y in ends]

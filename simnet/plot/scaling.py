@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Quantity = Literal["tokens_per_s_per_gpu", "efficiency"]
 
 HEIGHT_IN = 3.6
+TOP_OF_SHARE = 1.005
+"""Upper end of an efficiency axis when no point lies above one."""
+
 HEADROOM = 0.25
 """Free space above and below the lines, as a share of their range."""
 
@@ -53,7 +56,7 @@ def plot_scaling(
     kinds = [kind_of(curve.label) for curve in curves]
     for place, (curve, sizes, values) in enumerate(lines):
         draw_curve(ax, sizes, values, label=curve.label, order=kinds[:place].count(kinds[place]))
-    _set_limits(ax, [value for _, _, values in lines for value in values])
+    _set_limits(ax, [value for _, _, values in lines for value in values], scale=scale)
     _set_size_ticks(ax, sorted({size for _, sizes, _ in lines for size in sizes}))
     ax.set_ylabel(_axis_label(curves, quantity))
     style.clean(ax, grid="y")
@@ -61,12 +64,15 @@ def plot_scaling(
     return ax
 
 
-def _set_limits(ax: Axes, values: Sequence[float]) -> None:
+def _set_limits(ax: Axes, values: Sequence[float], *, scale: float) -> None:
     low, high = min(values), max(values)
     span = max(high - low, SMALLEST_RANGE * high)
     middle = (low + high) / 2
     reach = span * (0.5 + HEADROOM)
-    ax.set_ylim(max(0, middle - reach), middle + reach)
+    is_share_below_one = scale > 1 and high <= scale
+    ax.set_ylim(
+        max(0, middle - reach), min(middle + reach, TOP_OF_SHARE * scale) if is_share_below_one else middle + reach
+    )
 
 
 def _set_size_ticks(ax: Axes, sizes: Sequence[int]) -> None:

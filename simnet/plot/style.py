@@ -18,8 +18,6 @@ INK = "#1f2329"
 MUTED = "#667078"
 GRID = "#d9dee3"
 PAPER = "#fefefe"
-THEME_COLOURS = {"ink": INK, "muted": MUTED, "grid": GRID, "paper": PAPER}
-"""Colours of the page, which the report replaces by its light or dark theme."""
 
 PART_COLOURS = {
     "compute": "#4477aa",
@@ -42,7 +40,10 @@ PART_LABELS = {
 TRAFFIC_COLOURS = {name: PART_COLOURS[f"exposed_{name}"] for name in ("tp", "cp", "pp", "dp")}
 
 MONOLITHIC = INK
-MODULAR = "#7b61c4"
+MODULAR = "#7357c0"
+THEME_COLOURS = {"ink": INK, "muted": MUTED, "grid": GRID, "paper": PAPER, "modular": MODULAR}
+"""Colours that the report replaces by those of its light or dark theme."""
+
 KIND_COLOURS = {"monolithic": MONOLITHIC, "modular": MODULAR}
 GENERATION_COLOURS = {"ampere": "#999933", "hopper": "#ee7733", "blackwell": "#009988"}
 GENERATION_MARKERS = {"ampere": "^", "hopper": "s", "blackwell": "o"}

@@ -22,6 +22,9 @@ LOG_FROM_PERCENT = 40.0
 """Losses beyond this would press the knees flat: the axis turns logarithmic above 10 %."""
 
 LINEAR_UP_TO_PERCENT = 10.0
+FAR_RIGHT = 0.72
+"""Knees beyond this share of the axis are labelled to their left, above the curve."""
+
 TICK_RATIO = 1.4
 """Tapers nearer than this ratio share one tick label (three lines of 9 pt need the room)."""
 
@@ -84,13 +87,16 @@ def _mark_knee(ax: Axes, knee: Knee) -> None:
     colour = style.TRAFFIC_COLOURS.get(knee.traffic, style.INK)
     ax.plot([knee.effective_taper], [loss], marker="D", markersize=8, color=colour, label="knee", zorder=4)
     ax.vlines(knee.effective_taper, ax.get_ylim()[0], loss, color=colour, linewidth=1, linestyle=":", zorder=1)
+    is_far_right = (
+        ax.transAxes.inverted().transform(ax.transData.transform((knee.effective_taper, loss)))[0] > FAR_RIGHT
+    )
     traffic = f", {knee.traffic.upper()} traffic" if knee.traffic else ""
     ax.annotate(
         f"{loss:g} % at {knee.effective_taper:.3g}:1{traffic}",
         (knee.effective_taper, loss),
-        xytext=(-9, 7),
+        xytext=(-9, 7) if is_far_right else (9, -12),
         textcoords="offset points",
-        ha="right",
+        ha="right" if is_far_right else "left",
         fontsize=style.SMALL_PT,
         color=style.INK,
         bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.5, "alpha": 0.85},

@@ -1,0 +1,10 @@
+"""What a person takes away: the page, the figure files and the rows of the terminal table."""
+
+from __future__ import annotations
+
+from simnet.report.content import ReportContent
+from simnet.report.figures import save_figures
+from simnet.report.page import render_report, write_report
+from simnet.report.terminal import TerminalTable, terminal_table
+
+__all__ = ["ReportContent", "TerminalTable", "render_report", "save_figures", "terminal_table", "write_report"]

@@ -1,0 +1,81 @@
+"""One self-contained page: the answer first, then what it stands on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from simnet.analysis.result import KnownError, Result
+from simnet.plot.style import THEME_COLOURS
+from simnet.report import tables
+from simnet.report.content import ReportContent
+from simnet.report.figures import draw_figures
+from simnet.report.svg import inline_svg
+
+PERCENT = 100
+TEMPLATE_DIRECTORY = Path(__file__).parent.parent / "templates"
+
+
+def render_report(content: ReportContent) -> str:
+    """Return the HTML of the report: no request leaves the page, and it works without scripts."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATE_DIRECTORY),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    figures = [
+        {
+            "name": figure.name,
+            "title": figure.title,
+            "caption": figure.caption,
+            "svg": Markup(inline_svg(figure.ax, name=figure.name, title=figure.title)),  # noqa: S704 (our own drawing)
+        }
+        for figure in draw_figures(content)
+    ]
+    return environment.get_template("report.html.j2").render(
+        content=content,
+        figures=figures,
+        theme=THEME_COLOURS,
+        time=tables.time_table(content.results),
+        machines=tables.machine_table(content.results),
+        links=tables.link_table(content.results),
+        validation=tables.validation_table(content.validation),
+        provenance=tables.provenance_table(content.results),
+        assumptions=list(dict.fromkeys(line for result in content.results for line in result.assumptions)),
+        bottlenecks=_bottlenecks(content.results),
+        known_errors=[
+            _error_sentence(known) for known in dict.fromkeys(result.known_error for result in content.results)
+        ],
+        version=content.results[0].provenance.version,
+    )
+
+
+def write_report(content: ReportContent, path: Path) -> Path:
+    """Return ``path`` after writing the report there."""
+    path.write_text(render_report(content), encoding="utf-8")
+    return path
+
+
+def _bottlenecks(results: Sequence[Result]) -> dict[str, list[str]]:
+    """Return each sentence on what dominates, with the cases that it holds for."""
+    sentences: dict[str, list[str]] = {}
+    for result in results:
+        if result.bottleneck:
+            sentences.setdefault(result.bottleneck, []).append(result.name)
+    return sentences
+
+
+def _error_sentence(known: KnownError) -> str:
+    if not known.rows or math.isnan(known.median):
+        return f"No published measurement of this kind has been compared: {known.source}."
+    return (
+        f"On {known.rows} published runs of this kind the predicted step time was off by "
+        f"{PERCENT * known.median:.1f} % in the median and {PERCENT * known.p90:.1f} % at the 90th percentile "
+        f"({known.source})."
+    )

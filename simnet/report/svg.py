@@ -1,0 +1,51 @@
+"""A figure as inline SVG: small, accessible, and in the colours of the page's theme."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING
+
+from simnet.plot import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_ROOT = re.compile(r"<svg\b[^>]*>")
+_VIEW_BOX = re.compile(r'viewBox="([^"]+)"')
+_FONT = re.compile(r"font: (?P<rest>[^;\"]*?)'DejaVu Sans'[^;\"]*")
+_ID = re.compile(r'\b(id="|url\(#|href="#)')
+_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
+_COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
+
+
+def inline_svg(ax: Axes, *, name: str, title: str) -> str:
+    """Return the figure of ``ax`` as an ``<svg>`` element for a page that defines the theme's colours.
+
+    Parameters
+    ----------
+    name : prefix of the element ids, so that figures on one page do not share any.
+    title : what the figure shows, for screen readers.
+    """
+    text = svg_text(ax)
+    text = _METADATA.sub("", _COMMENT.sub("", text[text.index("<svg") :]))
+    view_box = _VIEW_BOX.search(text)
+    width = view_box.group(1).split()[2] if view_box else ""
+    head = (
+        f'<svg class="figure" viewBox="{view_box.group(1) if view_box else ""}" role="img" '
+        f'aria-label="{title}" style="max-width:{width}pt" xmlns:xlink="http://www.w3.org/1999/xlink">'
+    )
+    text = _ID.sub(lambda match: f"{match.group(1)}{name}-", text)
+    text = _ROOT.sub(head, text, count=1)
+    text = _FONT.sub(lambda match: f"font: {match.group('rest')}var(--sans)", text)
+    for role, colour in style.THEME_COLOURS.items():
+        text = text.replace(colour, f"var(--{role})")
+    return text
+
+
+def svg_text(ax: Axes) -> str:
+    """Return the figure of ``ax`` as an SVG file; the same figure gives the same text."""
+    stream = io.StringIO()
+    with style.save_settings():
+        ax.figure.get_figure(root=True).savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return stream.getvalue()

@@ -7,19 +7,9 @@ from dataclasses import dataclass, field
 
 from simnet.spec.workload import WorkloadSpec
 from simnet.workload.comms import ChunkKind, Exchange, exchange_comm, pass_exchanges, send_bytes
+from simnet.workload.kernels import ChunkTimes
 from simnet.workload.layout import Layout
 from simnet.workload.ops import Category, Comm
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassTimes:
-    """Compute time of one pass of a chunk at nominal speed."""
-
-    forward_s: float
-    backward_s: float
-    """Recomputation included [s]."""
-    floor_s: float
-    """What no GPU of the kind beats, forward and backward together [s]."""
 
 
 @dataclass(slots=True)
@@ -63,7 +53,7 @@ class StageJob:
     stage: int
     replicas: int
     """Ranks that hold the same weights, dp x cp."""
-    times: Mapping[ChunkKind, PassTimes]
+    times: Mapping[ChunkKind, ChunkTimes]
     optimizer_s: float
 
 

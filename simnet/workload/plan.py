@@ -4,29 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from simnet.spec.compute import KernelPreset
+from simnet.spec.parts import GpuPart
 from simnet.spec.workload import WorkloadSpec
 from simnet.workload.checks import check_divides, num_micro_batches
 from simnet.workload.comms import ChunkKind
+from simnet.workload.kernels import ChunkTimes, chunk_times, optimizer_time
 from simnet.workload.layout import Layout, pipeline_layout
 from simnet.workload.ops import Category, CollectiveOp, Comm, Compute, Op, Start, StepPlan, Wait
-from simnet.workload.passes import CommTable, PassTimes, StageJob, chunk_kind
+from simnet.workload.passes import CommTable, StageJob, chunk_kind
 from simnet.workload.schedule import schedule
+from simnet.workload.shards import stage_shard
 from simnet.workload.stage_ops import stage_operations
 from simnet.workload.transformer import model_flops, recomputed_flops, require_dense
 
 __all__ = [
     "Category",
+    "ChunkTimes",
     "CollectiveOp",
     "Comm",
     "Compute",
     "Op",
-    "PassTimes",
     "Start",
     "StepPlan",
     "Wait",
     "assemble",
+    "build_plan",
     "chunk_kinds",
 ]
+
+
+def build_plan(workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, *, dp: int) -> StepPlan:
+    """Return the step of *workload* on *gpu* with *dp* replicas.
+
+    Parameters
+    ----------
+    preset
+        Kernel constants of the GPU at the workload's precision.
+    dp
+        Replicas (:func:`simnet.workload.ranks.resolve_dp`).
+
+    Raises
+    ------
+    LayoutError
+        If layers, heads, sequence or batch do not divide.
+    """
+    require_dense(workload.model)
+    check_divides(workload)
+    layout = pipeline_layout(workload)
+    times = {
+        kind: chunk_times(
+            workload.model,
+            workload,
+            gpu,
+            preset,
+            layers=kind.layers,
+            has_embedding=kind.has_embedding,
+            has_loss=kind.has_loss,
+        )
+        for kind in chunk_kinds(layout)
+    }
+    held = [stage_shard(workload, layout, stage) for stage in range(layout.num_stages)]
+    optimizer_s = tuple(
+        optimizer_time(
+            workload,
+            preset,
+            parameters=one.parameters,
+            replicas=dp * workload.parallelism.cp,
+            matrix_parameters=one.matrices,
+        )
+        for one in held
+    )
+    return assemble(workload, dp=dp, times=times, optimizer_s=optimizer_s)
 
 
 def chunk_kinds(layout: Layout) -> tuple[ChunkKind, ...]:
@@ -40,7 +89,7 @@ def chunk_kinds(layout: Layout) -> tuple[ChunkKind, ...]:
 
 
 def assemble(
-    workload: WorkloadSpec, *, dp: int, times: Mapping[ChunkKind, PassTimes], optimizer_s: tuple[float, ...]
+    workload: WorkloadSpec, *, dp: int, times: Mapping[ChunkKind, ChunkTimes], optimizer_s: tuple[float, ...]
 ) -> StepPlan:
     """Return the step of *workload* with *dp* replicas and given compute times.
 
@@ -103,10 +152,11 @@ def assemble(
     )
 
 
-def _floor_s(layout: Layout, micro_batches: int, times: Mapping[ChunkKind, PassTimes]) -> tuple[float, ...]:
+def _floor_s(layout: Layout, micro_batches: int, times: Mapping[ChunkKind, ChunkTimes]) -> tuple[float, ...]:
     """Return the roofline time of all passes of each stage [s]."""
+    floor_s = {kind: one.forward_floor_s + one.backward_floor_s for kind, one in times.items()}
     return tuple(
-        micro_batches * sum(times[chunk_kind(layout, stage, chunk)].floor_s for chunk in range(layout.num_chunks))
+        micro_batches * sum(floor_s[chunk_kind(layout, stage, chunk)] for chunk in range(layout.num_chunks))
         for stage in range(layout.num_stages)
     )
 

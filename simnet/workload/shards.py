@@ -63,6 +63,12 @@ def shard(workload: WorkloadSpec, layout: Layout, stage: int, chunk: int) -> Sha
     return Shard(matrices=layers * layer_matrix_parameters(model) / tp, others=others)
 
 
+def stage_shard(workload: WorkloadSpec, layout: Layout, stage: int) -> Shard:
+    """Return the parameters of all chunks on one rank of *stage*."""
+    chunks = [shard(workload, layout, stage, chunk) for chunk in range(layout.num_chunks)]
+    return Shard(matrices=sum(one.matrices for one in chunks), others=sum(one.others for one in chunks))
+
+
 def gradient_bytes(workload: WorkloadSpec) -> int:
     """Return the bytes of a gradient element as it is kept and reduced."""
     return FP32_BYTES if workload.gradient_dtype == "fp32" else BF16_BYTES

@@ -4,9 +4,47 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import Field
+
 from simnet.errors import Problem, SpecError
+from simnet.spec.base import SpecModel
+from simnet.spec.collectives import CollectivesPart
+from simnet.spec.compute import ComputePart
 from simnet.spec.load import build, expand, load_scenario, read_yaml
 from simnet.spec.located import FROM, Located
+from simnet.spec.model import ModelSpec
+from simnet.spec.parts import CablePart, GpuPart, NicPart, NodePart, NvSwitchPart, SwitchPart
+from simnet.spec.scenario import ScenarioSpec
+from simnet.spec.topology import TopologySpec
+from simnet.spec.workload import WorkloadSpec
+
+
+class PartsFile(SpecModel):
+    """A file of parts by kind and name."""
+
+    gpu: dict[str, GpuPart] = Field(default_factory=dict)
+    """GPUs."""
+    nvswitch: dict[str, NvSwitchPart] = Field(default_factory=dict)
+    """NVSwitch chips."""
+    nic: dict[str, NicPart] = Field(default_factory=dict)
+    """Network adapters."""
+    switch: dict[str, SwitchPart] = Field(default_factory=dict)
+    """Switches of the scale-out network."""
+    cable: dict[str, CablePart] = Field(default_factory=dict)
+    """Cables with their optics."""
+    node: dict[str, NodePart] = Field(default_factory=dict)
+    """Nodes and racks."""
+
+
+_KINDS: dict[str, type[SpecModel]] = {
+    "parts": PartsFile,
+    "scenario": ScenarioSpec,
+    "topology": TopologySpec,
+    "model": ModelSpec,
+    "workload": WorkloadSpec,
+    "collective constants": CollectivesPart,
+    "compute constants": ComputePart,
+}
 
 
 def check_file(path: Path) -> str:
@@ -17,30 +55,27 @@ def check_file(path: Path) -> str:
     SpecError
         With all its problems.
     """
-    from simnet.spec.model import ModelSpec
-    from simnet.spec.scenario import ScenarioSpec
-    from simnet.spec.topology import TopologySpec
-    from simnet.spec.workload import WorkloadSpec
-
     tree = read_yaml(path)
-    kinds = {"scenario": ScenarioSpec, "topology": TopologySpec, "model": ModelSpec, "workload": WorkloadSpec}
-    keys = _keys(tree)
-    fits = {kind: len(keys & model.model_fields.keys()) for kind, model in kinds.items()}
-    kind = max(fits, key=lambda name: fits[name])
-    if fits[kind] == 0:
-        raise SpecError(
-            Problem(
-                where=tree.where,
-                message="neither scenario, topology, model nor workload",
-                found=f"keys {', '.join(sorted(keys))}" if keys else "no keys",
-            )
-        )
+    kind = _kind(tree)
     if kind == "scenario":
         num_cases = len(expand(load_scenario(path.absolute())))
-        return f"scenario, {num_cases} cases"
-    build(tree, kinds[kind])
+        return f"scenario, {num_cases} case{'s' if num_cases != 1 else ''}"
+    build(tree, _KINDS[kind])
     return kind
 
 
-def _keys(tree: Located) -> set[str]:
-    return tree.value.keys() - {FROM, "name"} if isinstance(tree.value, dict) else set()
+def _kind(tree: Located) -> str:
+    """Return the kind whose keys the file has, the first of equals."""
+    keys = tree.value.keys() - {FROM, "name"} if isinstance(tree.value, dict) else set()
+    fits = {kind: len(keys & model.model_fields.keys()) for kind, model in _KINDS.items()}
+    best = max(fits, key=lambda kind: fits[kind])
+    if fits[best] == 0:
+        raise SpecError(
+            Problem(
+                where=tree.where,
+                message="the keys are those of no kind of file",
+                found=", ".join(sorted(keys)) or "no keys",
+                allowed=f"one of {', '.join(_KINDS)}",
+            )
+        )
+    return best

@@ -151,7 +151,7 @@ def _axes(tree: Located, variant: Located, overrides: Mapping[str, object]) -> l
         if source is not None and isinstance(source.value, dict):
             varied |= source.value
     return [
-        [_Change(path=path, value=item) for item in values.value]
+        [_Change(path=path, value=replace(item, key_spot=values.key_spot)) for item in values.value]
         for path, values in varied.items()
         if isinstance(values.value, list) and path not in overrides
     ]

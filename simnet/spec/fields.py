@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -36,16 +37,19 @@ def shapes(annotation: Any, ref: Ref | None = None) -> tuple[Shape, ...]:
     return (Shape(annotation, ref),)
 
 
-def fields(candidates: tuple[Shape, ...]) -> dict[str, tuple[Shape, ...]]:
+@functools.cache
+def fields(candidates: tuple[Shape, ...]) -> Mapping[str, tuple[Shape, ...]]:
     """Return the keys that the models among *candidates* know, with the shapes of each."""
     known: dict[str, tuple[Shape, ...]] = {}
     for shape in candidates:
         if isinstance(shape.type, type) and issubclass(shape.type, BaseModel):
+            shape.type.model_rebuild()  # a no-op, unless the model names a class that stands below it
             for name, info in shape.type.model_fields.items():
                 known[name] = known.get(name, ()) + _field_shapes(info)
     return known
 
 
+@functools.cache
 def below(candidates: tuple[Shape, ...], key: str | int) -> tuple[Shape, ...]:
     """Return the shapes that a value under *key* may have; none if no such key is known."""
     if isinstance(key, str):

@@ -113,7 +113,7 @@ class _Reader:
     num_values: int = 0
 
     def convert(self, node: Node, *, depth: int) -> Located:
-        from ruamel.yaml.nodes import MappingNode, SequenceNode
+        from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
         self.num_values += 1
         if self.num_values > MAX_VALUES:
@@ -125,6 +125,7 @@ class _Reader:
         if isinstance(node, SequenceNode):
             self._check_tag(node, "seq")
             return self._located(node, [self.convert(item, depth=depth + 1) for item in node.value])
+        assert isinstance(node, ScalarNode)
         return self._located(node, self._scalar(node))
 
     def _mapping(self, node: MappingNode, depth: int) -> dict[str, Located]:

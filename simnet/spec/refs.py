@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -45,6 +46,8 @@ def record(kind: str, ref: str, *, near: Path | None = None) -> Located:
         return read_yaml(library.find(kind if kind in library.FOLDERS else "part", ref, near=near))
     known: dict[str, Located] = {}
     for path in library.part_files():
+        if not _mentions(path, kind):
+            continue
         group = read_yaml(path).child(kind)
         if group is not None and isinstance(group.value, dict):
             known |= {name: child for name, child in group.value.items() if name not in known}
@@ -58,6 +61,14 @@ def record(kind: str, ref: str, *, near: Path | None = None) -> Located:
             )
         )
     return known[ref]
+
+
+def _mentions(path: Path, kind: str) -> bool:
+    """Return whether the file may have the key *kind*; spares parsing those that cannot."""
+    try:
+        return re.search(rf"(?<![\w-]){re.escape(kind)}[\"']?\s*:", path.read_text(encoding="utf-8")) is not None
+    except (OSError, UnicodeDecodeError):
+        return True  # reading it tells what is wrong
 
 
 @dataclass(slots=True)

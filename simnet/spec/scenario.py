@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, JsonValue, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 import simnet
 from simnet.spec.base import Ref, SpecModel, Time
-from simnet.spec.topology import TopologySpec
+from simnet.spec.topology import Routing, TopologySpec
 from simnet.spec.workload import WorkloadSpec
 
-Routing = Literal["adaptive", "static", "static-no-offset", "ecmp"]
-"""How a flow picks among equal-cost links: spread over all, one by destination, or one by hash."""
+
+Values = Annotated[tuple[JsonValue, ...], Field(min_length=1)]
+"""What a varied path takes, one after the other."""
 
 
 class TargetSpec(SpecModel):
@@ -48,8 +49,8 @@ class CaseBody(SpecModel):
     """The job, in place or by name."""
     target: TargetSpec | None = None
     """When training is done; leave out for step times only."""
-    routing: Routing = "adaptive"
-    """How flows pick among equal-cost links."""
+    routing: Routing | None = None
+    """How flows pick among equal-cost links; that of the topology unless given."""
     seed: int = Field(default=0, ge=0)
     """Seed of all randomness (hashed routes, jitter)."""
 
@@ -67,7 +68,7 @@ class VariantSpec(SpecModel):
     """Another routing."""
     seed: JsonValue = None
     """Another seed."""
-    vary: dict[str, tuple[JsonValue, ...]] = Field(default_factory=dict)
+    vary: dict[str, Values] = Field(default_factory=dict)
     """Dotted path to values, for this variant only; wins over the scenario's own list of that path."""
 
 
@@ -86,13 +87,13 @@ class ScenarioSpec(SpecModel):
     """The job."""
     target: JsonValue = None
     """When training is done: ``{samples: 323000, evaluation: 92 s}``."""
-    routing: JsonValue = "adaptive"
-    """How flows pick among equal-cost links."""
+    routing: JsonValue = None
+    """How flows pick among equal-cost links; that of the topology unless given."""
     seed: JsonValue = 0
     """Seed of all randomness."""
     variants: dict[str, VariantSpec | None] = Field(default_factory=dict)
     """Named changes, each simulated; without any, the scenario itself is."""
-    vary: dict[str, tuple[JsonValue, ...]] = Field(default_factory=dict)
+    vary: dict[str, Values] = Field(default_factory=dict)
     """Dotted path to the values that it takes; every combination is a case."""
     knee: KneeSpec | None = None
     """Which curve to search for its knee."""
@@ -126,6 +127,11 @@ class CaseSpec(CaseBody):
     """Name of the variant; empty if the scenario has none."""
     values: Mapping[str, str | int | float]
     """Varied path to the value that this case takes."""
+
+    @property
+    def effective_routing(self) -> Routing:
+        """Return the scenario's routing, or the topology's where the scenario gives none."""
+        return self.routing if self.routing is not None else self.topology.routing
 
     def content_hash(self) -> str:
         """Return a hash of everything that decides the result: the whole case, and simnet's version."""

@@ -43,7 +43,7 @@ def _scenario_schema() -> Schema:
 
     schema, body = _of(ScenarioSpec), _of(CaseBody)
     parts = _mapping(body["properties"])
-    definitions = {name: _partial(_mapping(part)) for name, part in _mapping(body["$defs"]).items()}
+    definitions: Schema = {name: _partial(_mapping(part)) for name, part in _mapping(body["$defs"]).items()}
     for owner in (schema, _mapping(_mapping(schema["$defs"])["VariantSpec"])):
         _mapping(owner["properties"]).update(parts)
     schema["$defs"] = _mapping(schema["$defs"]) | definitions

@@ -176,12 +176,13 @@ def _unknown_key(path: KeyPath, value: Located, model: type[SpecModel], full: st
     key = str(path[-1])
     root = (Shape(model),)
     known = fields(at(root, path[:-1]))
-    hint = did_you_mean(key, known)
+    hint = ""
+    if "." in key:
+        hint = "write the keys of a dotted path one below the other; only vary and --set take dots"
+    hint = hint or did_you_mean(key, known)
     elsewhere = [other for other in all_paths(root) if other.rsplit(".", 1)[-1] == key]
     if not hint and elsewhere:
         hint = f'"{key}" stands under {elsewhere[0].rpartition(".")[0] or "the top level"}'
-    if not hint and "." in key:
-        hint = "write the keys of a dotted path one below the other; only vary and --set take dots"
     return Problem(where=value.where_key, path=full, message="unknown key", allowed=listed(known, near=key), hint=hint)
 
 

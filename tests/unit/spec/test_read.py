@@ -17,7 +17,8 @@ def problems(text):
 def test_scalars_follow_yaml_1_2():
     data = read_text("{a: 1e-6, b: no, c: 1:30, d: 2025-06-30, e: 0x10, f: 0o17, g: true, h: , i: '8', j: 1_000}", "f")
     assert data.plain() == {
-        "a": 1e-6, "b": "no", "c": "1:30", "d": "2025-06-30", "e": 16, "f": 15, "g": True, "h": None, "i": "8", "j": 1000,
+        "a": 1e-6, "b": "no", "c": "1:30", "d": "2025-06-30", "e": 16, "f": 15, "g": True, "h": None, "i": "8",
+        "j": 1000,
     }  # fmt: skip
 
 

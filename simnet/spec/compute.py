@@ -73,6 +73,12 @@ class KernelPreset(SpecModel):
     """Bytes moved per parameter of the shard in the optimizer step."""
     step_overhead_s: float
     """Host time per step that nothing hides [s]."""
+    contention_share: float
+    """Part of the time of a TP or CP collective beside compute by which it slows the compute."""
+    contention_share_dp: float
+    """The same for gradient reductions and parameter gathers."""
+    jitter: float
+    """Standard deviation of a rank's compute time over ranks, as a share."""
     assumptions: tuple[str, ...] = ()
     """What was taken from a sibling or assumed, in words."""
 
@@ -146,6 +152,8 @@ class GpuCompute(SpecModel):
     """Key of ``generations``."""
     matrix_rate: Constant | None = None
     """Sustained matrix rate over the reference's; null follows the power law."""
+    half_matrix_rate: Constant | None = None
+    """The same in 16 bit, the most power-hungry precision, where it differs."""
     exponentials_per_s: Constant | None = None
     """Special-function throughput where it differs."""
     sibling: str = ""
@@ -167,6 +175,9 @@ class ComputeLaws(SpecModel):
     loss_backward_bytes: Constant
     optimizer_bytes: Constant
     step_overhead: Constant
+    contention_share: Constant
+    contention_share_dp: Constant
+    jitter: Constant
     power_exponent: Constant
     software_half_life: Constant
     software_default: Constant
@@ -227,7 +238,7 @@ def _resolve(
     software_date: float | None,
 ) -> KernelPreset:
     date = laws.software_default.value if software_date is None else software_date
-    rate = _matrix_rate(laws, generation, entry, gpu) * _maturity(laws, generation, date)
+    rate = _matrix_rate(laws, generation, entry, gpu, precision) * _maturity(laws, generation, date)
     half_peak, peak = gpu.peak_flops_per_s("bf16"), gpu.peak_flops_per_s(precision)
     # Sustained matrix rate in units of the reference's 16-bit peak; narrow operands scale it by their width.
     reference = generation.reference_peak.si * rate
@@ -263,6 +274,9 @@ def _resolve(
         loss_backward_bytes_per_logit=laws.loss_backward_bytes.value,
         optimizer_bytes_per_parameter=laws.optimizer_bytes.value,
         step_overhead_s=laws.step_overhead.si,
+        contention_share=laws.contention_share.value,
+        contention_share_dp=laws.contention_share_dp.value,
+        jitter=laws.jitter.value,
         assumptions=_assumptions(generation, entry, gpu),
     )
 
@@ -272,8 +286,12 @@ def _compute_bytes(precision: Precision) -> float:
     return {"fp8": 1.0, "mxfp8": 1.0, "nvfp4": 1 / 2}.get(precision, LINEAR_BYTES["bf16"])
 
 
-def _matrix_rate(laws: ComputeLaws, generation: GenerationCompute, entry: GpuCompute, gpu: GpuPart) -> float:
+def _matrix_rate(
+    laws: ComputeLaws, generation: GenerationCompute, entry: GpuCompute, gpu: GpuPart, precision: Precision
+) -> float:
     """Return the sustained matrix rate over the reference GPU's, measured or by the power law."""
+    if entry.half_matrix_rate is not None and precision in HALF_PRECISIONS:
+        return entry.half_matrix_rate.value
     if entry.matrix_rate is not None:
         return entry.matrix_rate.value
     power = gpu.tdp / generation.reference_tdp.si

@@ -231,7 +231,7 @@ def module_specs(spec: TopologySpec) -> tuple[tuple[str, TopologySpec], ...]:
             (f"m{index}", spec.module.model_copy(update={"scalable_units": None, key: part}))
             for index, part in enumerate(parts)
         )
-    named = []
+    named: list[tuple[str, TopologySpec]] = []
     for entry in spec.modules:
         for copy in range(entry.count):
             base = entry.name or f"m{len(named)}"

@@ -1,4 +1,4 @@
-"""Limits of algorithms and protocols on the rate, and the bytes that fill their pipelines."""
+"""Limits of algorithms and protocols on the rate."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from simnet.collectives import names
 from simnet.collectives.groups import Float64
 from simnet.collectives.machine import Machine
 from simnet.spec.base import Constant
-from simnet.spec.collectives import CollectiveConstants, Protocol, Table
+from simnet.spec.collectives import CollectiveConstants, Protocol
 
 _SMALL_DOMAIN = 8
 _LARGE_DOMAIN = 72
+MAX_NVLS_HEADS = 32
+"""Heads of an in-switch collective. Source: NCCL 2.30.7 src/transport/nvls.cc."""
 
 
 def cap_bytes_per_s(
@@ -30,8 +32,8 @@ def cap_bytes_per_s(
     Notes
     -----
     NCCL 2.30.7, src/graph/tuning.cc: LL moves half payload, at most ``ll_max``; LL128 15/16,
-    at most a rate per channel; a tree has its rates per channel, less for LL, and the size table
-    of its protocol; in-switch reduction has its own link efficiency, calibrated.
+    at most a rate per channel; a tree has its rates per channel, less for LL;
+    in-switch reduction has its own link efficiency, calibrated.
     """
     if algorithm == names.TREE:
         return _tree_cap(protocol, machine, size_bytes, wire_bytes_per_s, constants)
@@ -40,9 +42,14 @@ def cap_bytes_per_s(
     cap = math.inf
     if protocol != "simple":
         cap = wire_bytes_per_s * constants.protocols.payload_fraction.si(protocol)
+    if algorithm == names.RING and op != names.ALL_REDUCE and machine.num_nodes == 1:
+        cap = min(cap, wire_bytes_per_s * constants.gpu.gather_efficiency.si)
     if protocol == "ll":
         cap = min(cap, constants.gpu.ll_max.si(machine.num_nodes) * _per_bus(op, algorithm, machine))
-    elif protocol == "ll128":
+        spread = channels_in_use(algorithm, protocol, machine, size_bytes, constants)
+        limited: Float64 = np.minimum(cap, spread * constants.gpu.ll_channel_rate.si * _per_bus(op, algorithm, machine))
+        return limited
+    if protocol == "ll128":
         limit = num_channels(machine, constants) * constants.gpu.ring_ll128_max.si(machine.num_nodes)
         cap = min(cap, limit * _per_bus(op, algorithm, machine))
     if algorithm in (names.PAIRWISE, names.PAIRWISE_NO_PXN):
@@ -65,62 +72,15 @@ def nvls_link_efficiency(num_ranks: int, constants: CollectiveConstants) -> floa
     return small + (large - small) * min(1.0, share)
 
 
-def tree_correction(table: Table, start_bytes: float, size_bytes: Float64, *, smooth: bool) -> Float64:
-    """Return the share of a tree's bandwidth that each size reaches.
-
-    The tuner takes the entry of the next smaller power of two; *smooth* goes between entries along
-    the logarithm of the size, so that time never falls as size grows.
-    """
-    values = np.array(table.si())
-    at = np.log2(np.maximum(size_bytes, start_bytes) / start_bytes)
-    if not smooth:
-        stepped: Float64 = values[np.minimum(at.astype(np.int64), len(values) - 1)]
-        return stepped
-    smoothed: Float64 = np.exp2(np.interp(at, np.arange(len(values)), np.log2(values)))
-    return smoothed
-
-
-def correction_table(protocol: Protocol, constants: CollectiveConstants) -> Table:
-    """Return the size table of a protocol's tree."""
-    table: Table = getattr(constants.protocols, f"tree_correction_{protocol}")
-    return table
-
-
-def fill_bytes(
-    op: str,
-    algorithm: str,
-    protocol: Protocol,
-    machine: Machine,
-    size_bytes: Float64,
-    constants: CollectiveConstants,
+def channels_in_use(
+    algorithm: str, protocol: Protocol, machine: Machine, size_bytes: Float64, constants: CollectiveConstants
 ) -> Float64:
-    """Return the task bytes that pass before a Simple pipeline is full.
-
-    Notes
-    -----
-    Ring: the last slice of every channel still has to be copied out; a slice is at most 1 MiB and
-    half of a channel's share of the size. In-switch: one round of chunks over all channels and
-    heads for each stage of the pipeline. LL and LL128 pass on lines and have no such pieces.
-    """
-    del op
-    if protocol != "simple" or machine.num_ranks == 1:
-        return np.zeros(size_bytes.shape)
-    if algorithm in (names.NVLS, names.NVLS_TREE):
-        return _nvls_fill(machine, size_bytes, constants)
-    channels = num_channels(machine, constants)
-    slice_bytes = constants.protocols.slice_size.si(protocol)
-    return np.minimum(slice_bytes * channels, size_bytes / (2 * machine.num_ranks))
-
-
-def _nvls_fill(machine: Machine, size_bytes: Float64, constants: CollectiveConstants) -> Float64:
-    chunks = constants.protocols.nvls_chunk.si()
-    pieces = constants.gpu.nvls_channels.si * machine.max_local
-    round_bytes = np.full(size_bytes.shape, chunks[-1] * pieces)
-    rounds = constants.protocols.nvls_chunk_rounds.si()
-    for smaller, larger, needed in zip(reversed(chunks[:-1]), reversed(chunks[1:]), reversed(rounds), strict=True):
-        round_bytes = np.where(size_bytes < needed * larger * pieces, smaller * pieces, round_bytes)
-    fill: Float64 = np.minimum(round_bytes, size_bytes)
-    return fill
+    """Return over how many channels a small collective spreads; NCCL takes fewer for fewer bytes."""
+    needed = constants.protocols.threads.si(protocol) * constants.protocols.bytes_per_thread.si(protocol)
+    if protocol == "ll" and algorithm == names.RING:
+        needed *= machine.num_ranks
+    used: Float64 = np.clip(size_bytes / needed, 1.0, num_channels(machine, constants))
+    return used
 
 
 def _tree_cap(
@@ -136,13 +96,12 @@ def _tree_cap(
         return np.full(size_bytes.shape, limit)
     if protocol == "ll":
         limit = min(limit * constants.protocols.tree_ll_fraction.si, constants.gpu.ll_max.si(machine.num_nodes) / 2)
-    else:
-        share = constants.protocols.tree_ll128_fraction.si(machine.num_nodes)
-        limit = min(limit * share, channels * constants.gpu.tree_ll128_max.si(machine.num_nodes) / 2)
-    table = correction_table(protocol, constants)
-    start_bytes = constants.protocols.tree_correction_start.si
-    cap: Float64 = limit * tree_correction(table, start_bytes, size_bytes, smooth=True)
-    return cap
+        spread = channels_in_use(names.TREE, protocol, machine, size_bytes, constants)
+        cap: Float64 = np.minimum(limit, spread * constants.gpu.ll_channel_rate.si / 2)
+        return cap
+    share = constants.protocols.tree_ll128_fraction.si(machine.num_nodes)
+    limit = min(limit * share, channels * constants.gpu.tree_ll128_max.si(machine.num_nodes) / 2)
+    return np.full(size_bytes.shape, limit)
 
 
 def _nvls_cap(algorithm: str, machine: Machine, constants: CollectiveConstants) -> float:

@@ -9,17 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from simnet.collectives import names
-from simnet.collectives.caps import correction_table, num_channels, tree_correction
+from simnet.collectives.caps import MAX_NVLS_HEADS, num_channels
 from simnet.collectives.latency import tuner_latency_s
 from simnet.collectives.machine import Machine
 from simnet.errors import Problem, SpecError
-from simnet.spec.collectives import PROTOCOLS, CollectiveConstants, Protocol
+from simnet.spec.collectives import PROTOCOLS, CollectiveConstants, Protocol, Table
 from simnet.units import format_time
 
-_MAX_NVLS_HEADS = 32  # NCCL 2.30.7 src/transport/nvls.cc
 _RING_PLATEAU_BYTES = 64  # per channel and rank; from here on the tuner charges a ring of several nodes more latency
 
 
@@ -107,10 +104,16 @@ def tuner_time_s(
             latency *= constants.protocols.ring_many_nodes_latency.si
     bandwidth = _tuner_algbw(op, algorithm, protocol, machine, constants)
     if algorithm == names.TREE:
-        table = correction_table(protocol, constants)
-        start = constants.protocols.tree_correction_start.si
-        bandwidth *= float(tree_correction(table, start, np.asarray(size_bytes), smooth=False))
+        bandwidth *= _tree_correction(protocol, size_bytes, constants)
     return latency + size_bytes / bandwidth
+
+
+def _tree_correction(protocol: Protocol, size_bytes: float, constants: CollectiveConstants) -> float:
+    """Return the share of a tree's bandwidth that the tuner grants to a size."""
+    table: Table = getattr(constants.protocols, f"tree_correction_{protocol}")
+    start = constants.protocols.tree_correction_start.si
+    entry = int(math.log2(max(size_bytes, start) / start))
+    return table.si()[min(entry, len(table.values) - 1)]
 
 
 def _tuner_algbw(
@@ -162,7 +165,7 @@ def _tree_bus(protocol: Protocol, machine: Machine, constants: CollectiveConstan
 def _nvls_bus(algorithm: str, machine: Machine, constants: CollectiveConstants) -> float:
     efficiency, tree_max = constants.gpu.tuner_nvls_efficiency, constants.gpu.nvls_tree_max
     assert efficiency is not None  # candidates() and _check_can_run() keep other machines out
-    heads = min(_MAX_NVLS_HEADS, machine.max_local)
+    heads = min(MAX_NVLS_HEADS, machine.max_local)
     speed = min(constants.gpu.tuner_head_speed_max.si, _nvlink_bus(machine, constants) / heads)
     inside = 2 * speed * efficiency.si * (heads - 1) / heads
     if algorithm == names.NVLS:

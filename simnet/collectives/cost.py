@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simnet.collectives import names
-from simnet.collectives.caps import cap_bytes_per_s, fill_bytes
+from simnet.collectives.caps import cap_bytes_per_s
 from simnet.collectives.groups import Float64
 from simnet.collectives.latency import latency_s, ring_passes
 from simnet.collectives.loads import Loads, loads
 from simnet.collectives.machine import Machine, extra_path_s, usable_nic_bytes_per_s, usable_nvlink_bytes_per_s
+from simnet.collectives.pipeline import fill_s
 from simnet.errors import PhysicsError, Problem
 from simnet.spec.collectives import CollectiveConstants, Protocol
 
@@ -70,7 +71,7 @@ def terms(
     cap = cap_bytes_per_s(op, algorithm, protocol, machine, size, wire, constants)
     rate = np.minimum(wire, cap)
     steps = latency_s(op, algorithm, protocol, machine, constants)
-    fill = fill_bytes(op, algorithm, protocol, machine, size, constants) / rate
+    fill = fill_s(algorithm, protocol, machine, size, rate, constants)
     path = path_factor(op, algorithm, machine) * extra_path_s(machine.network_latency_s, constants)
     return Terms(
         latency_s=steps + fill,

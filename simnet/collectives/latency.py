@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from simnet.collectives import names
 from simnet.collectives.machine import Machine
 from simnet.spec.collectives import CollectiveConstants, LatencyConstants, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Measured over tuner latency."""
+
+    inside: float = 1.0
+    """Of base and hops inside a node."""
+    between: float = 1.0
+    """Of hops between nodes."""
+    gather: float = 1.0
+    """Of hops inside a node, for the operation."""
 
 
 def latency_s(op: str, algorithm: str, protocol: Protocol, machine: Machine, constants: CollectiveConstants) -> float:
@@ -22,7 +35,11 @@ def latency_s(op: str, algorithm: str, protocol: Protocol, machine: Machine, con
     """
     if machine.num_ranks == 1:
         return 0.0
-    scale = constants.gpu.latency_scale.si(protocol)
+    scale = Scale(
+        inside=constants.gpu.latency_scale.si(protocol),
+        between=constants.gpu.network_latency_scale.si(protocol),
+        gather=1.0 if op == names.ALL_REDUCE else constants.gpu.gather_hop_scale.si(protocol),
+    )
     return _FORMS[algorithm](op, protocol, machine, constants.latency, scale)
 
 
@@ -30,7 +47,7 @@ def tuner_latency_s(
     op: str, algorithm: str, protocol: Protocol, machine: Machine, constants: CollectiveConstants
 ) -> float:
     """Return the latency that NCCL's tuner itself assumes [s], before what is measured on a generation."""
-    return _FORMS[algorithm](op, protocol, machine, constants.latency, 1.0)
+    return _FORMS[algorithm](op, protocol, machine, constants.latency, Scale())
 
 
 def ring_passes(op: str) -> int:
@@ -38,50 +55,57 @@ def ring_passes(op: str) -> int:
     return 2 if op == names.ALL_REDUCE else 1
 
 
-def _hops(protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> tuple[float, float]:
+def tree_hops(machine: Machine) -> int:
+    """Return the hops of a tree, up and down."""
+    return 2 * (machine.max_local - 1 + math.floor(math.log2(machine.num_nodes)))
+
+
+def _hops(protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> tuple[float, float]:
     """Return the ring's step inside a node and between nodes [s]."""
-    inside = table.ring_nvlink_hop.si(protocol) * scale
+    inside = table.ring_nvlink_hop.si(protocol) * scale.inside * scale.gather
     if machine.num_nodes > 1:
         inside = max(inside, table.network_post.si(protocol))
     between = table.tree_network_hop if machine.max_local == 1 else table.ring_network_hop
-    return inside, between.si(protocol)
+    return inside, between.si(protocol) * scale.between
 
 
-def _ring(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> float:
+def _ring(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
     passes = ring_passes(op)
     inside, between = _hops(protocol, machine, table, scale)
     num_between = passes * (machine.num_nodes - 1)
     num_inside = passes * (machine.num_ranks - 1) - num_between
-    return table.ring_base.si(protocol) * scale + num_inside * inside + num_between * between
+    return table.ring_base.si(protocol) * scale.inside + num_inside * inside + num_between * between
 
 
-def _tree(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> float:
+def _tree(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
     del op
     levels = math.floor(math.log2(machine.num_nodes))
-    chain = (machine.max_local - 1) * table.tree_nvlink_hop.si(protocol) * scale
-    return table.tree_base.si(protocol) * scale + 2 * (chain + levels * table.tree_network_hop.si(protocol))
+    chain = (machine.max_local - 1) * table.tree_nvlink_hop.si(protocol) * scale.inside
+    network = levels * table.tree_network_hop.si(protocol) * scale.between
+    return table.tree_base.si(protocol) * scale.inside + 2 * (chain + network)
 
 
-def _nvls(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> float:
+def _nvls(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
     del op, protocol
     levels = math.floor(math.log2(machine.num_nodes))
-    return table.nvls.si * scale + 2 * levels * table.nvls_tree_network_hop.si
+    network = levels * table.nvls_tree_network_hop.si * scale.between
+    return table.nvls.si * scale.inside + 2 * network
 
 
-def _hierarchical(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> float:
+def _hierarchical(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
     passes = ring_passes(op)
     inside, between = _hops(protocol, machine, table, scale)
     steps = (machine.max_local - 1) * inside + (machine.num_nodes - 1) * between
-    return table.ring_base.si(protocol) * scale + passes * steps
+    return table.ring_base.si(protocol) * scale.inside + passes * steps
 
 
-def _direct(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: float) -> float:
+def _direct(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
     inside, between = _hops(protocol, machine, table, scale)
     step = between if machine.num_nodes > 1 else inside
-    return table.ring_base.si(protocol) * scale + ring_passes(op) * step
+    return table.ring_base.si(protocol) * scale.inside + ring_passes(op) * step
 
 
-_FORMS: dict[str, Callable[[str, Protocol, Machine, LatencyConstants, float], float]] = {
+_FORMS: dict[str, Callable[[str, Protocol, Machine, LatencyConstants, Scale], float]] = {
     names.RING: _ring,
     names.TREE: _tree,
     names.NVLS: _nvls,

@@ -132,6 +132,18 @@ class ProtocolConstants(SpecModel):
     """The same for LL128."""
     tree_chunk: ByProtocol
     """Largest piece of a tree that is passed on at once, per channel."""
+    threads: ByProtocol
+    """Threads of a channel."""
+    bytes_per_thread: ByProtocol
+    """Bytes that a thread must have before NCCL spreads a collective over one more channel; a ring's LL times ranks."""
+    line_batch: ByProtocol
+    """Piece that a channel passes on at once; nothing under Simple, which passes slices."""
+    nvls_fill_share: Constant
+    """An in-switch pipeline is never filled by more than this share of the size."""
+    nvls_stages: Constant
+    """Stages of the in-switch pipeline inside one node that must fill."""
+    nvls_tree_stages: Constant
+    """The same for a tree that reduces in the NVSwitches."""
     nvls_chunk: Table
     """Piece of an in-switch collective, per channel and head, smallest first."""
     nvls_chunk_rounds: Table
@@ -181,6 +193,14 @@ class GenerationConstants(SpecModel):
     """Payload per wire byte."""
     latency_scale: ByProtocol
     """Measured over tuner latency inside a node."""
+    network_latency_scale: ByProtocol
+    """Measured over tuner latency of hops between nodes."""
+    gather_hop_scale: ByProtocol
+    """Measured over tuner hop of all-gather, reduce-scatter and broadcast rings inside a node."""
+    gather_efficiency: Constant
+    """Bandwidth of an all-gather ring over that of an all-reduce ring, both over NVLink."""
+    ll_channel_rate: Constant
+    """Rate of one LL channel."""
     tuner_nvlink_fraction: Constant
     """Share of the NVLink wire that the tuner's search starts from."""
     tuner_nvls_efficiency: Constant | None
@@ -193,6 +213,12 @@ class GenerationConstants(SpecModel):
     """The same for 72 GPUs; between, it falls with the logarithm of the size."""
     nvls_channels: Constant
     """Channels of an in-switch collective."""
+    nvls_round_latency: Constant
+    """Synchronisation for each round of chunks of an in-switch collective."""
+    nvls_tree_channels: Constant
+    """Channels of a tree that reduces in the NVSwitches."""
+    nvls_tree_chunk: Table | None
+    """Its piece, per channel and head, smallest first, taken as ``nvls_chunk``."""
     ring_channels: Constant
     """Channels of a ring inside one node."""
     ll_max: ByNodes
@@ -209,6 +235,15 @@ class GenerationConstants(SpecModel):
     """Share of the link payload rate that pairwise all-to-all reaches."""
 
 
+class TransportConstants(SpecModel):
+    """What a network adds to InfiniBand; for machines known by name of their network only."""
+
+    latency: Constant
+    """Added to each way between nodes."""
+    efficiency: Constant
+    """Payload per wire byte, in place of the GPU generation's."""
+
+
 class CollectivesPart(SpecModel):
     """The whole file."""
 
@@ -220,6 +255,8 @@ class CollectivesPart(SpecModel):
     """Protocols and pipelines."""
     harness: HarnessConstants
     """Launch overhead of benchmarks."""
+    transports: dict[str, TransportConstants]
+    """Networks by name."""
     generations: dict[str, GenerationConstants]
     """One record for each generation."""
 

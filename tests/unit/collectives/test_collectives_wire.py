@@ -17,6 +17,8 @@ from simnet.spec.collectives import load_collectives
 
 GIB = 2.0**30
 HOPPER = load_collectives("hopper")
+UNFIT = {("nvls", True, True), ("nvls", False, True), ("nvls_tree", False, True), ("nvls_tree", False, False)}
+"""Algorithm, whether nodes of several ranks are several, whether nodes are several."""
 
 
 def switch(num_ranks: int, wire_bytes_per_s: float) -> Machine:
@@ -191,11 +193,11 @@ def test_groups_of_different_shape_keep_their_order(make_fabric):
 def test_closed_form_equals_the_task_alone_on_the_fabric(make_fabric, op, algorithm, domains, per_node, size):
     fabric = make_fabric(domains=domains, latency_s=5e-6)
     ranks = (np.arange(domains)[:, None] * 8 + np.arange(per_node)).ravel()
-    try:
-        tasks = lower(fabric, op, ranks, size, constants=HOPPER, algorithm=algorithm, repeats=3)
-    except SpecError as error:
-        assert "cannot run" in str(error)
+    if (algorithm, domains > 1 and per_node > 1, domains > 1) in UNFIT:
+        with pytest.raises(SpecError, match="cannot run"):
+            lower(fabric, op, ranks, size, constants=HOPPER, algorithm=algorithm)
         return
+    tasks = lower(fabric, op, ranks, size, constants=HOPPER, algorithm=algorithm, repeats=3)
     (shape,) = by_shape(fabric, ranks)
     part = terms(op, algorithm, tasks.protocol, machine_of(fabric, shape), size / 3, HOPPER)
     alone = uncontended_time_s(tasks, usable_capacity(fabric, HOPPER))

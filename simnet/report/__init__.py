@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from simnet.report.content import ReportContent
-from simnet.report.figures import save_figures
+from simnet.report.figures import ReportFigure, draw_figures, save_figures
 from simnet.report.page import render_report, write_report
 from simnet.report.terminal import TerminalTable, terminal_table
 
-__all__ = ["ReportContent", "TerminalTable", "render_report", "save_figures", "terminal_table", "write_report"]
+__all__ = [
+    "ReportContent",
+    "ReportFigure",
+    "TerminalTable",
+    "draw_figures",
+    "render_report",
+    "save_figures",
+    "terminal_table",
+    "write_report",
+]

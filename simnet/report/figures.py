@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,12 +41,14 @@ def draw_figures(content: ReportContent) -> Iterator[ReportFigure]:
     yield from _validation(content)
 
 
-def save_figures(content: ReportContent, directory: Path, *, endings: Sequence[str] = ("svg", "png")) -> list[Path]:
+def save_figures(
+    figures: Iterable[ReportFigure], directory: Path, *, endings: Sequence[str] = ("svg", "png")
+) -> list[Path]:
     """Return the paths of the figure files written into ``directory``, which must exist."""
     from simnet.plot import style
 
     paths = []
-    for figure in draw_figures(content):
+    for figure in figures:
         for ending in endings:
             path = directory / f"{figure.name}.{ending}"
             metadata = {"Date": None, "Creator": None} if ending == "svg" else {"Software": None}

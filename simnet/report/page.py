@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from simnet.analysis.result import KnownError, Result
 from simnet.plot.style import THEME_COLOURS
 from simnet.report import tables
 from simnet.report.content import ReportContent
-from simnet.report.figures import draw_figures
+from simnet.report.figures import ReportFigure, draw_figures, save_figures
 from simnet.report.svg import inline_svg
 
 PERCENT = 100
 TEMPLATE_DIRECTORY = Path(__file__).parent.parent / "templates"
 
 
-def render_report(content: ReportContent) -> str:
-    """Return the HTML of the report: no request leaves the page, and it works without scripts."""
+def render_report(content: ReportContent, *, figures: Iterable[ReportFigure] | None = None) -> str:
+    """Return the HTML of the report: no request leaves the page, and it works without scripts.
+
+    Parameters
+    ----------
+    figures : what :func:`draw_figures` gives for this content, if it was called before.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -29,18 +34,19 @@ def render_report(content: ReportContent) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    figures = [
+    drawn = draw_figures(content) if figures is None else figures
+    inline = [
         {
             "name": figure.name,
             "title": figure.title,
             "caption": figure.caption,
             "svg": Markup(inline_svg(figure.ax, name=figure.name, title=figure.title)),  # noqa: S704 (our own drawing)
         }
-        for figure in draw_figures(content)
+        for figure in drawn
     ]
     return environment.get_template("report.html.j2").render(
         content=content,
-        figures=figures,
+        figures=inline,
         theme=THEME_COLOURS,
         time=tables.time_table(content.results),
         machines=tables.machine_table(content.results),
@@ -56,10 +62,12 @@ def render_report(content: ReportContent) -> str:
     )
 
 
-def write_report(content: ReportContent, path: Path) -> Path:
-    """Return ``path`` after writing the report there."""
-    path.write_text(render_report(content), encoding="utf-8")
-    return path
+def write_report(content: ReportContent, directory: Path) -> list[Path]:
+    """Return the paths of ``report.html`` and of the figure files, written into ``directory``, which must exist."""
+    figures = list(draw_figures(content))
+    page = directory / "report.html"
+    page.write_text(render_report(content, figures=figures), encoding="utf-8")
+    return [page, *save_figures(figures, directory)]
 
 
 def _bottlenecks(results: Sequence[Result]) -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from html import escape
 from typing import TYPE_CHECKING
 
 from simnet.plot import style
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 
 _ROOT = re.compile(r"<svg\b[^>]*>")
 _VIEW_BOX = re.compile(r'viewBox="([^"]+)"')
-_FONT = re.compile(r"font: (?P<rest>[^;\"]*?)'DejaVu Sans'[^;\"]*")
+_FONT = re.compile(r"(?P<head>font(?:-family)?: [^;\"]*?)'DejaVu Sans'[^;\"]*")
+_STYLE = re.compile(r"\s*<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
+"""Its rule is for all elements, of the page too; the page has it for figures alone."""
 _ID = re.compile(r'\b(id="|url\(#|href="#)')
 _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 _COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
@@ -28,16 +31,16 @@ def inline_svg(ax: Axes, *, name: str, title: str) -> str:
     title : what the figure shows, for screen readers.
     """
     text = svg_text(ax)
-    text = _METADATA.sub("", _COMMENT.sub("", text[text.index("<svg") :]))
+    text = _STYLE.sub("", _METADATA.sub("", _COMMENT.sub("", text[text.index("<svg") :])))
     view_box = _VIEW_BOX.search(text)
     width = view_box.group(1).split()[2] if view_box else ""
     head = (
         f'<svg class="figure" viewBox="{view_box.group(1) if view_box else ""}" role="img" '
-        f'aria-label="{title}" style="max-width:{width}pt" xmlns:xlink="http://www.w3.org/1999/xlink">'
+        f'aria-label="{escape(title)}" style="max-width:{width}pt" xmlns:xlink="http://www.w3.org/1999/xlink">'
     )
     text = _ID.sub(lambda match: f"{match.group(1)}{name}-", text)
     text = _ROOT.sub(head, text, count=1)
-    text = _FONT.sub(lambda match: f"font: {match.group('rest')}var(--sans)", text)
+    text = _FONT.sub(lambda match: f"{match.group('head')}var(--sans)", text)
     for role, colour in style.THEME_COLOURS.items():
         text = text.replace(colour, f"var(--{role})")
     return text

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from simnet.analysis.answer import Answer, Knee, ScalingCurve, ScalingPoint, TaperCurve, TaperPoint
 from simnet.analysis.result import (
@@ -186,26 +191,108 @@ def made_up_cases() -> list[Result]:
     ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_result() -> Callable[..., Result]:
     return made_up_result
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cases() -> list[Result]:
     return made_up_cases()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def answer() -> Answer:
     return made_up_answer()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rows() -> list[MeasuredRow]:
     return made_up_rows()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def timeline() -> tuple[Span, ...]:
     return made_up_timeline()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeUpNode:
+    label: str
+    tier: int
+    x: float
+    count: int
+    module: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeUpLink:
+    lower: int
+    upper: int
+    cables: int
+    link_class: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeUpLayout:
+    nodes: tuple[MadeUpNode, ...]
+    links: tuple[MadeUpLink, ...]
+    modules: tuple[str, ...]
+
+
+def made_up_layout() -> MadeUpLayout:
+    """Return two modules of three racks and two leaves each, under one core switch."""
+    nodes: list[MadeUpNode] = []
+    links: list[MadeUpLink] = []
+    for module in range(2):
+        first = len(nodes)
+        for tier, places in ((0, (0.1, 0.25, 0.4)), (1, (0.15, 0.35))):
+            nodes += [
+                MadeUpNode(label=f"{'rl'[tier]}{order}", tier=tier, x=0.5 * module + x, count=1, module=module)
+                for order, x in enumerate(places)
+            ]
+        links += [
+            MadeUpLink(lower=first + rack, upper=first + 3 + leaf, cables=16, link_class="nic_leaf")
+            for rack in range(3)
+            for leaf in range(2)
+        ]
+    nodes.append(MadeUpNode(label="core", tier=3, x=0.5, count=4, module=-1))
+    links += [MadeUpLink(lower=leaf, upper=10, cables=4, link_class="join") for leaf in (3, 4, 8, 9)]
+    return MadeUpLayout(nodes=tuple(nodes), links=tuple(links), modules=("m0", "m1"))
+
+
+@pytest.fixture(scope="session")
+def layout() -> MadeUpLayout:
+    return made_up_layout()
+
+
+def check_reads_well(ax: Axes) -> None:
+    """Fail if a text is small, leaves the figure, or lies on another text."""
+    figure = ax.figure.get_figure(root=True)
+    figure.draw_without_rendering()
+    shown = [text for one in figure.axes for text in _texts(one) if text.get_visible() and text.get_text().strip()]
+    assert min(text.get_fontsize() for text in shown) >= 9
+    left, bottom, right, top = figure.bbox.extents
+    boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
+    for name, box in boxes:
+        inside = left - 1 <= box.x0 and box.x1 <= right + 1 and bottom - 1 <= box.y0 and box.y1 <= top + 1
+        assert inside, f"{name!r} leaves the figure"
+    for (one, box), (other, other_box) in itertools.combinations(boxes, 2):
+        overlap = Bbox.intersection(box, other_box)
+        touches = overlap is not None and overlap.width > 1 and overlap.height > 1
+        assert not touches, f"{one!r} lies on {other!r}"
+
+
+def _texts(ax: Axes) -> list[Text]:
+    """Return all texts that are drawn; ticks outside the limits exist, but are not."""
+    legend = ax.get_legend()
+    found = [*ax.texts, ax.title, ax.xaxis.label, ax.yaxis.label, *(legend.get_texts() if legend else ())]
+    for axis in (ax.xaxis, ax.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        found += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    return found
+
+
+@pytest.fixture(scope="session")
+def reads_well() -> Callable[[Axes], None]:
+    return check_reads_well

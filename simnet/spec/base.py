@@ -6,18 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    ValidationInfo,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
 
 from simnet import units
 
@@ -43,16 +33,6 @@ class Ref:
     """
 
     kind: str
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return a schema that takes a name, a record, or a name with changes."""
-        return {
-            "anyOf": [
-                {"type": "string", "description": f"Name or path of a {self.kind}."},
-                handler(core),
-                {"type": "object", "required": ["from"], "properties": {"from": {"type": "string"}}},
-            ]
-        }
 
 
 def _quantity(dimension: str) -> Callable[[object, ValidationInfo], object]:

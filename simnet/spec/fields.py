@@ -68,6 +68,13 @@ def at(candidates: tuple[Shape, ...], path: KeyPath) -> tuple[Shape, ...]:
     return candidates
 
 
+def leaves(annotation: Any) -> tuple[Any, ...]:
+    """Return the types that an annotation is made of, those inside containers included."""
+    parts = [shape.type for shape in shapes(annotation)]
+    inner = [leaf for part in parts for argument in get_args(part) for leaf in leaves(argument)]
+    return (*parts, *inner)
+
+
 def literals(candidates: tuple[Shape, ...]) -> tuple[str, ...]:
     """Return the words that *candidates* accept as they are."""
     return tuple(

@@ -15,7 +15,6 @@ from simnet.spec.base import Ref, SpecModel, Time
 from simnet.spec.topology import Routing, TopologySpec
 from simnet.spec.workload import WorkloadSpec
 
-
 Values = Annotated[tuple[JsonValue, ...], Field(min_length=1)]
 """What a varied path takes, one after the other."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import cast
 
 from simnet.spec.base import SpecModel
+from simnet.spec.fields import Shape, fields, leaves
 from simnet.spec.located import Plain
 
 KINDS = ("scenario", "topology", "model")
@@ -51,9 +53,42 @@ def _scenario_schema() -> Schema:
 
 
 def _of(model: type[SpecModel]) -> Schema:
+    """Return the schema of a model, in which fields that a name may fill take a name too."""
     schema = cast("Schema", model.model_json_schema(mode="validation"))
     schema.pop("title", None)
+    definitions = _mapping(schema.setdefault("$defs", {}))
+    for inner in _models(model):
+        holder = definitions.get(inner.__name__, schema if inner is model else None)
+        if holder is not None:
+            _name_too(_mapping(_mapping(holder)["properties"]), inner)
     return schema
+
+
+def _models(root: type[SpecModel]) -> list[type[SpecModel]]:
+    """Return the model and all models below it, each once."""
+    found = [root]
+    for model in found:
+        for shape in itertools.chain.from_iterable(fields((Shape(model),)).values()):
+            for part in leaves(shape.type):
+                if isinstance(part, type) and issubclass(part, SpecModel) and part not in found:
+                    found.append(part)
+    return found
+
+
+def _name_too(properties: Schema, model: type[SpecModel]) -> None:
+    for name, candidates in fields((Shape(model),)).items():
+        ref = next((shape.ref for shape in candidates if shape.ref is not None), None)
+        if ref is None:
+            continue
+        record = _mapping(properties[name])
+        about: Schema = {key: record.pop(key) for key in ("description", "default", "title") if key in record}
+        properties[name] = about | {
+            "anyOf": [
+                {"type": "string", "description": f"Name or path of a {ref.kind}."},
+                record,
+                {"type": "object", "required": ["from"], "properties": {"from": {"type": "string"}}},
+            ]
+        }
 
 
 def _partial(definition: Schema) -> Schema:

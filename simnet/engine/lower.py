@@ -98,6 +98,8 @@ class _Lowering:
     _tasks: dict[tuple[object, ...], TaskSet] = field(default_factory=dict)
     _known: dict[bytes, int] = field(default_factory=dict)
     _by_tasks: dict[int, int] = field(default_factory=dict)
+    _grouped: dict[tuple[object, ...], tuple[GpuArray, IntArray]] = field(default_factory=dict)
+    _member_sets: dict[tuple[object, ...], ActorSets] = field(default_factory=dict)
     _waits_at_sender: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -118,7 +120,7 @@ class _Lowering:
                 source = self.gpu[comm.stage].reshape(-1)
                 known = self.send(comm, source, self.gpu[comm.peer_stage].reshape(-1))
             else:
-                known = self.collective(comm, _groups(self.gpu, comm)[0])
+                known = self.collective(comm, self._groups(comm)[0])
             self._tasks[key] = known
         return known
 
@@ -132,7 +134,7 @@ class _Lowering:
             if index in self._waits_at_sender:
                 waiters = _both(starters, waiters)
         else:
-            starters = waiters = _members(_groups(self.gpu, comm)[1], tasks.group)
+            starters = waiters = self._members(comm, tasks)
         return Transfer(
             name=comm.name,
             category=comm.category,
@@ -142,6 +144,20 @@ class _Lowering:
             starters=starters,
             waiters=waiters,
         )
+
+    def _groups(self, comm: Comm) -> tuple[GpuArray, IntArray]:
+        key = (comm.stage, comm.axes)
+        known = self._grouped.get(key)
+        if known is None:
+            known = self._grouped[key] = _groups(self.gpu, comm)
+        return known
+
+    def _members(self, comm: Comm, tasks: TaskSet) -> ActorSets:
+        key = (comm.stage, comm.axes, tasks.group.tobytes())
+        known = self._member_sets.get(key)
+        if known is None:
+            known = self._member_sets[key] = _members(self._groups(comm)[1], tasks.group)
+        return known
 
     def _geometry(self, tasks: TaskSet) -> int:
         """Index of the geometry; transfers that load the same things share one."""
@@ -159,9 +175,7 @@ class _Lowering:
             known = self._known[content] = len(self.geometries)
             self.geometries.append(
                 Geometry(
-                    incidence=Incidence(
-                        indptr=tasks.indptr, link=tasks.resource, coef=tasks.coef
-                    ),
+                    incidence=_merged(tasks),
                     cap=tasks.rate_cap_bytes_per_s,
                     weight=tasks.weight,
                 )
@@ -176,6 +190,21 @@ class _Lowering:
             )
         self._by_tasks[id(tasks)] = known
         return known
+
+
+def _merged(tasks: TaskSet) -> Incidence:
+    """The incidence with one entry for each task and resource (a ring crosses some links often)."""
+    num_tasks = len(tasks.size_bytes)
+    task = np.repeat(np.arange(num_tasks), np.diff(tasks.indptr))
+    width = int(tasks.resource.max(initial=0)) + 1
+    pair, where = np.unique(task * width + tasks.resource, return_inverse=True)
+    indptr = np.zeros(num_tasks + 1, dtype=np.int64)
+    np.cumsum(np.bincount(pair // width, minlength=num_tasks), out=indptr[1:])
+    return Incidence(
+        indptr=indptr,
+        link=(pair % width).astype(np.int32),
+        coef=np.bincount(where, weights=tasks.coef, minlength=len(pair)),
+    )
 
 
 def _groups(gpu: GpuArray, comm: Comm) -> tuple[GpuArray, IntArray]:
@@ -204,9 +233,11 @@ def _both(one: ActorSets, other: ActorSets) -> ActorSets:
 
 def _members(owners: IntArray, group: NDArray[np.int32]) -> ActorSets:
     """Distinct actors of each task's group."""
-    distinct = [np.unique(row) for row in owners]
-    sizes = np.array([len(row) for row in distinct], dtype=np.int64)
-    flat = np.concatenate(distinct)
+    ordered = np.sort(owners, axis=1)
+    is_new = np.ones(ordered.shape, dtype=bool)
+    is_new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    sizes = is_new.sum(axis=1)
+    flat = ordered[is_new]
     first = np.concatenate([[0], np.cumsum(sizes)])
     counts = sizes[group]
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -7,6 +7,7 @@ looked up again; a group whose rate did not change keeps its finish time to the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from simnet.engine.rates import Key, RateBook
@@ -33,11 +34,15 @@ class Group:
     rate: float = 0.0
     finish_s: float = float("inf")
     is_active: bool = True
+    near: dict[int, Group] = field(default_factory=dict)
+    """Active groups that share a resource that can bind, by serial number."""
 
-    @property
-    def key(self) -> Key:
-        """What a solve has to know of the group."""
-        return (self.geometry, self.mask)
+    key: Key = field(init=False)
+    """What a solve has to know of the group."""
+
+    def __post_init__(self) -> None:
+        """Make the key once; it is asked for often."""
+        self.key = (self.geometry, self.mask)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +56,6 @@ class Network:
     _neighbours: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _touched: dict[int, Group] = field(default_factory=dict)
     _serial: int = 0
-    num_groups_max: int = 0
 
     def begin(
         self, transfer: int, instance: int, geometry: int, mask: int, size: float,
@@ -74,11 +78,9 @@ class Network:
 
     def end(self, group: Group) -> None:
         """Take a finished group off; those that it coupled with will be settled anew."""
-        del self._by_geometry[group.geometry][group.serial]
+        self._remove(group)
         self._touched.pop(group.serial, None)
-        group.is_active = False
-        for other in self._coupled(group):
-            self._touched[other.serial] = other
+        self._touched.update(group.near)
 
     def touch_all(self) -> None:
         """Settle everything anew (the capacities changed)."""
@@ -88,12 +90,15 @@ class Network:
     def settle(self, now_s: float) -> list[Group]:
         """Rates of every touched component; groups whose finish time is new."""
         changed: list[Group] = []
-        seeds = self._touched
-        while seeds:
-            _, seed = seeds.popitem()
-            component = self._component(seed)
+        touched = self._touched
+        while touched:
+            _, seed = touched.popitem()
+            if not seed.near:
+                self._apply((seed,), now_s, changed)
+                continue
+            component = _component(seed)
             for group in component:
-                seeds.pop(group.serial, None)
+                touched.pop(group.serial, None)
             self._apply(component, now_s, changed)
         return changed
 
@@ -102,42 +107,14 @@ class Network:
         found = [g for groups in self._by_geometry.values() for g in groups.values()]
         return sorted(found, key=lambda group: group.serial)
 
-    def _component(self, seed: Group) -> list[Group]:
-        seen = {seed.serial: seed}
-        stack = [seed]
-        while stack:
-            for other in self._coupled(stack.pop()):
-                if other.serial not in seen:
-                    seen[other.serial] = other
-                    stack.append(other)
-        return sorted(seen.values(), key=lambda group: (group.key, group.serial))
-
-    def _coupled(self, group: Group) -> list[Group]:
-        """Active groups that share a resource that can bind with this one."""
-        near = self._neighbours.get(group.geometry)
-        if near is None:
-            near = self.book.neighbours(group.geometry)
-            self._neighbours[group.geometry] = near
-        is_full = group.mask == self.full[group.geometry]
-        found: list[Group] = []
-        for geometry in near:
-            for other in self._by_geometry.get(geometry, {}).values():
-                if other is group:
-                    continue
-                both_full = is_full and other.mask == self.full[geometry]
-                if both_full or self.book.couples(group.key, other.key):
-                    found.append(other)
-        return found
-
-    def _apply(self, component: list[Group], now_s: float, changed: list[Group]) -> None:
+    def _apply(self, component: Sequence[Group], now_s: float, changed: list[Group]) -> None:
         solution = self.book.solve(tuple(group.key for group in component))
         for group, parts in zip(component, solution.parts, strict=True):
             if len(parts) == 1:
                 if _set_rate(group, parts[0][1], now_s):
                     changed.append(group)
                 continue
-            del self._by_geometry[group.geometry][group.serial]
-            group.is_active = False
+            self._remove(group)
             for mask, rate in parts:
                 piece = Group(
                     serial=self._next_serial(),
@@ -156,11 +133,51 @@ class Network:
                 changed.append(piece)
 
     def _insert(self, group: Group) -> None:
-        self._by_geometry.setdefault(group.geometry, {})[group.serial] = group
+        """Add a group and note which others it couples with."""
+        near = self._neighbours.get(group.geometry)
+        if near is None:
+            near = self._neighbours[group.geometry] = self.book.neighbours(group.geometry)
+        is_full = group.mask == self.full[group.geometry]
+        by_geometry = self._by_geometry
+        for geometry in near:
+            for other in by_geometry.get(geometry, _NONE).values():
+                both_full = is_full and other.mask == self.full[geometry]
+                if both_full or self.book.couples(group.key, other.key):
+                    group.near[other.serial] = other
+                    other.near[group.serial] = group
+        by_geometry.setdefault(group.geometry, {})[group.serial] = group
+
+    def _remove(self, group: Group) -> None:
+        groups = self._by_geometry[group.geometry]
+        del groups[group.serial]
+        if not groups:
+            del self._by_geometry[group.geometry]
+        group.is_active = False
+        for other in group.near.values():
+            del other.near[group.serial]
 
     def _next_serial(self) -> int:
         self._serial += 1
         return self._serial
+
+
+_NONE: dict[int, Group] = {}
+
+
+def _component(seed: Group) -> list[Group]:
+    """Everything that is coupled with a group, over any number of others, in order of keys."""
+    seen = {seed.serial: seed}
+    stack = [seed]
+    while stack:
+        for serial, other in stack.pop().near.items():
+            if serial not in seen:
+                seen[serial] = other
+                stack.append(other)
+    return sorted(seen.values(), key=_by_key)
+
+
+def _by_key(group: Group) -> tuple[Key, int]:
+    return (group.key, group.serial)
 
 
 def _set_rate(group: Group, rate: float, now_s: float) -> bool:

@@ -14,12 +14,14 @@ Data Networks, section 6.5.2, applied to each local minimum).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 TIE_TOLERANCE = 1e-13
 """Relative: two levels this close saturate together; far above rounding, far below 1e-9."""
@@ -94,20 +96,29 @@ def max_min_rates(
         multiplicity=np.ones(num_flows) if multiplicity is None else multiplicity,
     )
     rounds = 0
-    while filling.settle_round():
+    while filling.num_rising:
+        filling.settle_round()
         rounds += 1
     return Rates(rate=filling.rate, bottleneck=filling.bottleneck, rounds=rounds)
 
 
-COMPACT_BELOW = 0.75
-"""Entries are packed anew when fewer than this share of them still rises."""
+MAX_WIDTH = 8
+"""Columns of the table of entries; a flow with more entries takes several rows."""
+MAX_PADDING = 2
+"""Largest number of cells per entry for which a flow keeps to one row."""
+PACK_BELOW = 0.7
+"""The table is packed anew when fewer than this share of its flows still rise."""
+SPARSE = 8
+"""Where fewer than one in so many links occurs, sorting is quicker than a pass over all links."""
 
 
 class _Filling:
-    """Progressive filling in flight: what is frozen, and what capacity is left.
+    """Progressive filling in flight: who still rises, and what capacity is left.
 
-    Entries are kept by flow and by link, and packed when enough of them are frozen; until then
-    a frozen flow has an infinite level, so it binds nothing.
+    The entries lie in a table of a few columns, one column after another in memory (the minimum
+    over a row is then a few vector instructions), and one or more rows a flow. Cells that a row
+    does not need point to a last link without limit and load nothing. Frozen flows stay in the
+    table at an infinite level, where they bind nothing, until a smaller table is worth its making.
     """
 
     def __init__(
@@ -119,112 +130,130 @@ class _Filling:
         weight: FloatArray,
         multiplicity: FloatArray,
     ) -> None:
-        num_flows = incidence.num_flows
-        self.rate = np.full(num_flows, np.inf)
-        self.bottleneck = np.full(num_flows, NO_LINK, dtype=np.int64)
-        self._cap, self._weight = cap, weight
         counts = np.diff(incidence.indptr)
-        alone = counts == 0
-        self.rate[alone] = cap[alone]
-        self._flows = np.flatnonzero(~alone)
+        self.rate = cap.astype(np.float64)
+        self.bottleneck = np.full(len(counts), NO_LINK, dtype=np.int64)
+        self._cap, self._weight = cap, weight
+        self._flows = np.flatnonzero(counts)
         self._cap_level = (cap / weight)[self._flows]
-        row = np.repeat(np.arange(len(self._flows)), counts[self._flows])
-        is_used = np.bincount(incidence.link, minlength=len(capacity)) > 0
-        self._link_name = np.flatnonzero(is_used)
-        link = (np.cumsum(is_used) - 1)[incidence.link]
-        self._left = capacity[self._link_name].astype(np.float64)
-        flow = self._flows[row]
-        load = incidence.coef * (weight * multiplicity)[flow]
-        self._active = np.bincount(link, weights=load, minlength=len(self._left))
-        self._num_rising = len(self._flows)
-        self._pack(row, link, load, _stable_order(link))
-
-    def _pack(self, row: IntArray, link: IntArray, load: FloatArray, by_link: IntArray) -> None:
-        self._row, self._link, self._load, self._by_link = row, link, load, by_link
-        if len(row) == 0:
-            return
-        self._row_start = _run_starts(row)
-        sorted_link = link[by_link]
-        self._link_start = _run_starts(sorted_link)
-        self._live = sorted_link[self._link_start]
-        self._link_count = np.diff(self._link_start, append=len(by_link))
-        self._num_on_link = self._link_count.copy()
-        self._row_by_link = row[by_link]
+        self.num_rising = len(self._flows)
+        names, link = distinct(incidence.link, len(capacity))
+        self._link_name = names
+        self._left = np.append(capacity[names], np.inf)
+        width, self._starts, cells = _table_of(counts[self._flows])
+        num_rows = len(self._flows) if self._starts is None else int(self._starts[-1])
+        self._table = np.full((width, num_rows), len(names))
+        self._table.reshape(-1)[cells] = link
+        self._load = np.zeros((width, num_rows))
+        self._load.reshape(-1)[cells] = incidence.coef * np.repeat(weight * multiplicity, counts)
         self._is_frozen = np.zeros(len(self._flows), dtype=bool)
 
-    def settle_round(self) -> bool:
-        """Freeze the flows of every locally tightest link; False when none is left."""
-        if self._num_rising == 0:
-            return False
-        level = np.full(len(self._left), np.inf)
-        live = self._live[self._num_on_link > 0]
-        level[live] = self._left[live] / self._active[live]
-        link_level = np.minimum.reduceat(level[self._link], self._row_start)
-        flow_level = np.minimum(link_level, self._cap_level)
+    def settle_round(self) -> None:
+        """Freeze the flows of every locally tightest link, and those that reach their caps."""
+        # Summed afresh, not carried on: what is left of a large sum would be rounding.
+        load = self._by_link(self._table, self._load)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            level = self._left / load
+        level[-1] = np.inf
+        flow_level = np.minimum(self._per_flow(np.minimum, level[self._table]), self._cap_level)
+        capped = self._cap_level <= flow_level
         flow_level[self._is_frozen] = np.inf
-        tightest = np.minimum.reduceat(flow_level[self._row_by_link], self._link_start)
-        settled = level[self._live] <= tightest * (1 + TIE_TOLERANCE)
-        settled &= self._num_on_link > 0
-        freeze = self._cap_level <= link_level
-        hit = np.flatnonzero(np.repeat(settled, self._link_count))
-        rows = self._row_by_link[hit]
-        self._name_bottlenecks(rows, self._by_link[hit])
-        freeze[rows] = True
-        freeze &= ~self._is_frozen
-        self._freeze(np.flatnonzero(freeze), flow_level)
-        return True
+        tightest = np.full(len(level), np.inf)
+        row_level = self._per_row(flow_level)
+        for links in self._table:
+            np.minimum.at(tightest, links, row_level)
+        settled = level <= tightest * (1 + TIE_TOLERANCE)
+        settled[-1] = False
+        hit = settled[self._table]
+        freeze = (self._per_flow(np.logical_or, hit) | capped) & ~self._is_frozen
+        self._freeze(freeze, flow_level, capped, hit)
+        if self.num_rising < PACK_BELOW * len(self._flows):
+            self._pack()
 
-    def _name_bottlenecks(self, rows: IntArray, entries: IntArray) -> None:
-        rising = ~self._is_frozen[rows]
-        flows = self._flows[rows[rising]]
-        self.bottleneck[flows] = self._link_name[self._link[entries[rising]]]
-
-    def _freeze(self, rows: IntArray, flow_level: FloatArray) -> None:
-        flows = self._flows[rows]
-        level = flow_level[rows]
-        capped = self._cap_level[rows] <= level
-        self.rate[flows] = np.where(capped, self._cap[flows], self._weight[flows] * level)
-        self.bottleneck[flows[capped]] = NO_LINK
-        self._is_frozen[rows] = True
-        self._num_rising -= len(rows)
-        is_new = np.zeros(len(self._flows), dtype=bool)
-        is_new[rows] = True
-        entry = np.flatnonzero(is_new[self._row])
-        link, load = self._link[entry], self._load[entry]
-        num_links = len(self._left)
-        self._active -= np.bincount(link, weights=load, minlength=num_links)
-        load *= flow_level[self._row[entry]]
-        self._left -= np.bincount(link, weights=load, minlength=num_links)
+    def _freeze(
+        self, freeze: BoolArray, flow_level: FloatArray, capped: BoolArray, hit: BoolArray
+    ) -> None:
+        index = np.flatnonzero(freeze)
+        flows, level, is_capped = self._flows[index], flow_level[index], capped[index]
+        self.rate[flows] = np.where(is_capped, self._cap[flows], self._weight[flows] * level)
+        self._is_frozen[index] = True
+        self.num_rising -= len(index)
+        rows = index if self._starts is None else np.flatnonzero(self._per_row(freeze))
+        table, load = self._table[:, rows], self._load[:, rows]
+        self._name_bottlenecks(rows, table, hit[:, rows])
+        self.bottleneck[flows[is_capped]] = NO_LINK
+        self._load[:, rows] = 0
+        row_level = level if self._starts is None else self._per_row(flow_level)[rows]
+        load *= np.where(np.isinf(row_level), 0.0, row_level)
+        self._left -= self._by_link(table, load)
         np.maximum(self._left, 0, out=self._left)
-        if self._num_rising < COMPACT_BELOW * len(self._flows):
-            self._compact()
-        else:
-            self._num_on_link -= np.bincount(link, minlength=num_links)[self._live]
 
-    def _compact(self) -> None:
-        """Drop what is frozen, keeping both orders without sorting again."""
-        keep_row = ~self._is_frozen
-        keep = keep_row[self._row]
-        new_row = np.cumsum(keep_row) - 1
-        new_entry = np.cumsum(keep) - 1
-        by_link = self._by_link[keep[self._by_link]]
-        self._flows = self._flows[keep_row]
-        self._cap_level = self._cap_level[keep_row]
-        self._pack(
-            new_row[self._row[keep]], self._link[keep], self._load[keep], new_entry[by_link]
-        )
+    def _name_bottlenecks(self, rows: IntArray, table: IntArray, hit: BoolArray) -> None:
+        column = hit.argmax(axis=0)
+        position = np.arange(len(rows))
+        is_hit = hit[column, position]
+        owner = rows if self._starts is None else np.searchsorted(self._starts, rows, "right") - 1
+        link = table[column, position][is_hit]
+        self.bottleneck[self._flows[owner[is_hit]]] = self._link_name[link]
+
+    def _pack(self) -> None:
+        """Leave the frozen flows and the links that only they used out of the table."""
+        keep = ~self._is_frozen
+        rows = self._per_row(keep)
+        if self._starts is not None:
+            num_rows = np.diff(self._starts)[keep]
+            self._starts = np.concatenate([[0], np.cumsum(num_rows)])
+        self._flows, self._cap_level = self._flows[keep], self._cap_level[keep]
+        self._is_frozen = self._is_frozen[keep]
+        self._table, self._load = self._table[:, rows], self._load[:, rows]
+        last = len(self._left) - 1
+        if self._table.size < last:
+            used, table = distinct(np.append(self._table.reshape(-1), last), last + 1)
+            self._table = table[:-1].reshape(self._table.shape)
+            self._left, self._link_name = self._left[used], self._link_name[used[:-1]]
+
+    def _by_link(self, table: IntArray, amount: FloatArray) -> FloatArray:
+        return np.bincount(table.reshape(-1), amount.reshape(-1), minlength=len(self._left))
+
+    def _per_flow(self, combine: np.ufunc, cells: NDArray[Any]) -> NDArray[Any]:
+        rows: NDArray[Any] = combine.reduce(cells, axis=0)
+        return rows if self._starts is None else combine.reduceat(rows, self._starts[:-1])
+
+    def _per_row(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values if self._starts is None else np.repeat(values, np.diff(self._starts))
 
 
-def _stable_order(ids: IntArray) -> IntArray:
-    """Positions sorted by id, then by position (one sort of packed keys; quicker than argsort)."""
-    bits = max(len(ids) - 1, 1).bit_length()
-    keys = (ids << bits) | np.arange(len(ids))
-    keys.sort()
-    return keys & ((1 << bits) - 1)
+def _table_of(counts: IntArray) -> tuple[int, IntArray | None, IntArray]:
+    """Columns of a table for rows of so many entries, first table row of each (None if one each,
+    else with the end), and the cell of each entry.
+    """
+    num_flows, num_entries = len(counts), int(counts.sum())
+    if num_flows == 0:
+        return 1, None, counts
+    longest = int(counts.max())
+    ends = np.cumsum(counts)
+    within = np.arange(num_entries) - np.repeat(ends - counts, counts)
+    if longest <= MAX_WIDTH and longest * num_flows <= MAX_PADDING * num_entries:
+        within *= num_flows
+        within += np.repeat(np.arange(num_flows), counts)
+        return longest, None, within
+    width = min(MAX_WIDTH, -(-num_entries // num_flows))
+    starts = np.concatenate([[0], np.cumsum(-(-counts // width))])
+    row, column = np.divmod(within, width)
+    return width, starts, column * int(starts[-1]) + row + np.repeat(starts[:-1], counts)
 
 
-def _run_starts(sorted_ids: IntArray) -> IntArray:
-    flags = np.empty(len(sorted_ids), dtype=bool)
-    flags[0] = True
-    np.not_equal(sorted_ids[1:], sorted_ids[:-1], out=flags[1:])
-    return np.flatnonzero(flags)
+def distinct(ids: NDArray[np.integer[Any]], size: int) -> tuple[IntArray, IntArray]:
+    """The ids that occur, ascending, and for each entry where its id stands among them.
+
+    Parameters
+    ----------
+    ids
+        Shape (num_entries,), each at least 0 and less than ``size``.
+    """
+    if SPARSE * len(ids) < size:
+        names, place = np.unique(ids, return_inverse=True)
+        return names.astype(np.int64), place
+    is_used = np.zeros(size, dtype=bool)
+    is_used[ids] = True
+    return np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[ids]

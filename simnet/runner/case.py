@@ -1,0 +1,276 @@
+"""One case from its spec to its result: cluster, placement, plan, program, trace."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from simnet import __version__
+from simnet.analysis.links import link_use
+from simnet.analysis.result import Result
+from simnet.analysis.result_parts import EngineUse, KnownError, MemoryUse, Provenance
+from simnet.analysis.step import bottleneck_sentence, breakdown, check_floors, timeline
+from simnet.collectives.capacity import usable_capacity
+from simnet.collectives.lower import lower
+from simnet.collectives.tasks import TaskSet, send
+from simnet.engine.executor import TooManyClassesError, run_program
+from simnet.engine.lower import Lowered, lower_plan
+from simnet.engine.program import Program
+from simnet.engine.recursion import Bracket, run_recursion
+from simnet.engine.trace import StepTrace
+from simnet.errors import Problem, TopologyError
+from simnet.spec.collectives import load_collectives
+from simnet.spec.compute import load_preset
+from simnet.spec.known_error import known_error
+from simnet.spec.parts import GpuPart
+from simnet.spec.scenario import CaseSpec
+from simnet.spec.topology import module_specs
+from simnet.topology.build import build_cluster
+from simnet.topology.cluster import Cluster
+from simnet.topology.fabric import Fabric
+from simnet.units import MINUTE_S
+from simnet.workload.checks import check_divides
+from simnet.workload.layout import pipeline_layout
+from simnet.workload.memory import MemoryEstimate, require_fit
+from simnet.workload.ops import Comm, StepPlan
+from simnet.workload.plan import build_plan
+from simnet.workload.ranks import RankGrid, rank_grid
+from simnet.workload.transformer import require_dense
+
+CLASSES_PER_STAGE = 40
+"""Classes per pipeline stage beyond which the approximate rung answers: some forty defects that
+differ; each costs the engine one replica's events more, so exactness still costs only seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A case checked as far as it can be without simulating."""
+
+    case: CaseSpec
+    cluster: Cluster
+    gpu: GpuPart
+    grid: RankGrid
+    memory: MemoryEstimate
+    plan: StepPlan
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """A case with its trace."""
+
+    result: Result
+    program: Program
+    trace: StepTrace
+    lowered: Lowered
+    fabric: Fabric
+
+
+def prepare(case: CaseSpec, cluster: Cluster | None = None) -> Prepared:
+    """The case's cluster, placement and plan.
+
+    Parameters
+    ----------
+    case
+        A resolved case.
+    cluster
+        Use this one, perhaps edited, instead of building it.
+
+    Raises
+    ------
+    LayoutError
+        When the job does not divide or needs more GPUs than there are.
+    DoesNotFitError
+        When a pipeline stage needs more memory than a GPU has.
+    """
+    gpu = the_gpu(case)
+    built = build_cluster(case.topology) if cluster is None else cluster
+    workload = case.workload
+    grid, memory = check(case, built)
+    preset = load_preset(gpu, workload.precision)
+    plan = build_plan(workload, gpu, preset, dp=grid.dp)
+    notes = (grid.note,) if grid.note else ()
+    return Prepared(
+        case=case,
+        cluster=built,
+        gpu=gpu,
+        grid=grid,
+        memory=memory,
+        plan=plan,
+        assumptions=(*notes, *preset.assumptions, *plan.assumptions),
+    )
+
+
+def check(case: CaseSpec, cluster: Cluster) -> tuple[RankGrid, MemoryEstimate]:
+    """Placement and memory of a case; raises as ``prepare`` does, without planning the step."""
+    workload = case.workload
+    require_dense(workload.model)
+    check_divides(workload)
+    pipeline_layout(workload)
+    grid = rank_grid(workload.parallelism, workload.rank_order, cluster.num_gpus)
+    return grid, require_fit(workload, the_gpu(case), dp=grid.dp)
+
+
+def the_gpu(case: CaseSpec) -> GpuPart:
+    """The GPU of the machine.
+
+    Raises
+    ------
+    TopologyError
+        When its modules have different ones.
+    """
+    parts = [spec.node.gpu for _, spec in module_specs(case.topology) if spec.node is not None]
+    names = sorted({part.name for part in parts})
+    if len(names) > 1:
+        raise TopologyError(
+            Problem(
+                message="one job runs on one kind of GPU",
+                path="topology.modules",
+                found=", ".join(names),
+                hint="simulate each kind as a variant of its own",
+            )
+        )
+    return parts[0]
+
+
+def simulate(prepared: Prepared) -> Simulated:
+    """Simulate a prepared case with the engine.
+
+    Raises
+    ------
+    NoPathError
+        When two ranks that exchange data are not connected; names both.
+    PhysicsError
+        When a result beats the wire or the roofline (a bug that the tool reports).
+    """
+    case = prepared.case
+    fabric = prepared.cluster.compile(routing=case.routing, seed=case.seed)
+    lowered = lower_on(prepared, fabric)
+    trace, bracket = _run(lowered.program)
+    check_floors(prepared.plan, trace)
+    result = _result(prepared, fabric, lowered, trace, bracket)
+    return Simulated(
+        result=result, program=lowered.program, trace=trace, lowered=lowered, fabric=fabric
+    )
+
+
+def lower_on(prepared: Prepared, fabric: Fabric) -> Lowered:
+    """The engine's program for a prepared case on a compiled fabric."""
+    constants = load_collectives(prepared.gpu.generation)
+
+    def collective(comm: Comm, groups: np.ndarray) -> TaskSet:
+        return lower(
+            fabric,
+            comm.op,
+            groups,
+            comm.size_bytes,
+            constants=constants,
+            algorithm=comm.algorithm,
+            repeats=comm.repeats,
+        )
+
+    def one_way(comm: Comm, source: np.ndarray, target: np.ndarray) -> TaskSet:
+        return send(fabric, source, target, comm.size_bytes, constants)
+
+    return lower_plan(
+        prepared.plan,
+        prepared.grid.gpu,
+        usable_capacity(fabric, constants),
+        collective=collective,
+        send=one_way,
+    )
+
+
+def _run(program: Program) -> tuple[StepTrace, Bracket | None]:
+    """The exact trace where behaviour classes stay few, else the approximate one."""
+    try:
+        limit = CLASSES_PER_STAGE * len(program.roles)
+        return run_program(program, max_classes=limit), None
+    except TooManyClassesError:
+        return run_recursion(program)
+
+
+def _result(
+    prepared: Prepared,
+    fabric: Fabric,
+    lowered: Lowered,
+    trace: StepTrace,
+    bracket: Bracket | None,
+) -> Result:
+    case, plan, gpu = prepared.case, prepared.plan, prepared.gpu
+    step_s = trace.step_time_s
+    num_gpus = prepared.grid.num_gpus
+    parts = breakdown(trace)
+    links = link_use(fabric, lowered.program, trace)
+    peak = gpu.peak_flops_per_s(case.workload.precision) * num_gpus
+    steps = math.nan
+    minutes = math.nan
+    if case.target is not None:
+        steps = case.target.samples / case.workload.batch.global_batch_size
+        minutes = (steps * step_s + case.target.evaluation) / MINUTE_S
+    return Result(
+        name=case.name,
+        variant=case.variant,
+        values=dict(case.values),
+        num_gpus=num_gpus,
+        gpu=gpu.name,
+        step_time_s=step_s,
+        tokens_per_s_per_gpu=plan.tokens_per_step / step_s / num_gpus,
+        tokens_per_s=plan.tokens_per_step / step_s,
+        mfu=plan.model_flops / (step_s * peak),
+        hfu=plan.hardware_flops / (step_s * peak),
+        breakdown_s=parts,
+        hottest_link=links.hottest,
+        link_classes=links.classes,
+        census=prepared.cluster.census().to_json(),
+        memory=_memory(prepared.memory),
+        engine=_engine_use(trace, bracket),
+        bottleneck=bottleneck_sentence(parts, step_s),
+        assumptions=(*prepared.assumptions, *_engine_notes(bracket, step_s)),
+        known_error=_known_error(gpu, case.workload.precision),
+        provenance=Provenance(
+            spec_hash=case.content_hash(), version=__version__, seed=case.seed
+        ),
+        timeline=timeline(lowered.program, trace),
+        steps_to_target=steps,
+        minutes_to_target=minutes,
+    )
+
+
+def _memory(estimate: MemoryEstimate) -> MemoryUse:
+    peak = estimate.peak
+    return MemoryUse(
+        peak_bytes=estimate.needed_bytes,
+        limit_bytes=estimate.limit_bytes,
+        stage=peak.stage,
+        classes_bytes={**peak.classes, "runtime": estimate.runtime_bytes},
+    )
+
+
+def _engine_use(trace: StepTrace, bracket: Bracket | None) -> EngineUse:
+    rung = "exact: behaviour classes" if bracket is None else "approximate: max-plus recursion"
+    return EngineUse(
+        rung=rung,
+        classes=trace.num_classes,
+        solves=trace.num_solves,
+        events=trace.num_events,
+    )
+
+
+def _engine_notes(bracket: Bracket | None, step_s: float) -> tuple[str, ...]:
+    if bracket is None:
+        return ()
+    return (
+        "nearly every replica behaves differently, so a max-plus recursion answered: the exact "
+        f"step lies between {bracket.low_s:.4g} and {bracket.high_s:.4g} s "
+        f"({bracket.width(step_s):.1%} wide)",
+    )
+
+
+def _known_error(gpu: GpuPart, precision: str) -> KnownError:
+    record = known_error(gpu.name, precision)
+    return KnownError(
+        median=record.median, p90=record.p90, rows=record.rows, source=record.source
+    )

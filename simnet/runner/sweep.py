@@ -1,0 +1,145 @@
+"""Many cases over worker processes; a case that fails is a row of its own, the others go on."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from simnet.analysis.result import Result
+from simnet.engine.chrome import chrome_trace
+from simnet.errors import DoesNotFitError, Problem, SimnetError
+from simnet.runner.case import check, prepare, simulate
+from simnet.runner.store import case_folder, load_result, save_case
+from simnet.spec.scenario import CaseSpec
+from simnet.topology.build import build_cluster
+
+Progress = Callable[[int, int, str], None]
+"""Called with the number of cases done, of all, and the name of the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseFailure:
+    """A case without a result."""
+
+    name: str
+    variant: str
+    problems: tuple[Problem, ...]
+    exit_code: int
+
+
+Outcome = Result | CaseFailure
+
+
+def check_cases(cases: Sequence[CaseSpec]) -> None:
+    """Raise for every case whose input is at fault, before anything runs or is written.
+
+    A job that is well formed but does not fit into memory is a verdict, not a fault; it is left
+    to its own row, unless nothing fits.
+
+    Raises
+    ------
+    SimnetError
+        With the faults of all cases, each once.
+    """
+    verdicts: list[DoesNotFitError] = []
+    faults: dict[Problem, SimnetError] = {}
+    for case in cases:
+        try:
+            check(case, build_cluster(case.topology))
+        except DoesNotFitError as verdict:
+            verdicts.append(verdict)
+        except SimnetError as fault:
+            for problem in fault.problems:
+                faults.setdefault(problem, fault)
+    if faults:
+        kind = type(next(iter(faults.values())))
+        raise kind(*faults)
+    if verdicts and len(verdicts) == len(cases):
+        unique = dict.fromkeys(problem for verdict in verdicts for problem in verdict.problems)
+        raise DoesNotFitError(*unique)
+
+
+def sweep(
+    cases: Sequence[CaseSpec],
+    *,
+    directory: Path | None = None,
+    fidelity: str = "simulate",
+    jobs: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> tuple[Outcome, ...]:
+    """Outcome of every case, in the order given.
+
+    Parameters
+    ----------
+    cases
+        Resolved cases.
+    directory
+        Where each case's ``result.json`` and Chrome trace go; what is there already is not
+        simulated again. Without one, nothing is written.
+    fidelity
+        ``simulate`` for the engine.
+    jobs
+        Worker processes; 1 runs in this one.
+    executor
+        Use this executor instead (a cluster's, say).
+    progress
+        Told after each case.
+    """
+    if executor is None and (jobs == 1 or len(cases) == 1):
+        return tuple(_in_turn(cases, directory, fidelity, progress))
+    pool = (
+        nullcontext(executor)
+        if executor is not None
+        else ProcessPoolExecutor(
+            max_workers=min(jobs, len(cases)), mp_context=multiprocessing.get_context("spawn")
+        )
+    )
+    outcomes: dict[int, Outcome] = {}
+    with pool as workers:
+        futures = {
+            workers.submit(run_case, case, directory, fidelity): index
+            for index, case in enumerate(cases)
+        }
+        for future in as_completed(futures):
+            index = futures[future]
+            outcomes[index] = future.result()
+            if progress is not None:
+                progress(len(outcomes), len(cases), cases[index].name)
+    return tuple(outcomes[index] for index in range(len(cases)))
+
+
+def run_case(case: CaseSpec, directory: Path | None, fidelity: str) -> Outcome:
+    """Outcome of one case, from the store if it is there."""
+    folder = None if directory is None else case_folder(directory, case, fidelity)
+    if folder is not None:
+        known = load_result(folder)
+        if known is not None:
+            return known
+    try:
+        simulated = simulate(prepare(case))
+    except SimnetError as fault:
+        return CaseFailure(
+            name=case.name,
+            variant=case.variant,
+            problems=fault.problems,
+            exit_code=fault.exit_code,
+        )
+    if folder is not None:
+        save_case(folder, simulated.result, chrome_trace(simulated.program, simulated.trace))
+    return simulated.result
+
+
+def _in_turn(
+    cases: Sequence[CaseSpec], directory: Path | None, fidelity: str, progress: Progress | None
+) -> list[Outcome]:
+    found: list[Outcome] = []
+    for case in cases:
+        found.append(run_case(case, directory, fidelity))
+        if progress is not None:
+            progress(len(found), len(cases), case.name)
+    return found

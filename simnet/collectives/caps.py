@@ -45,7 +45,7 @@ def cap_bytes_per_s(
     if algorithm == names.RING and op != names.ALL_REDUCE and machine.num_nodes == 1:
         cap = min(cap, wire_bytes_per_s * constants.gpu.gather_efficiency.si)
     if protocol == "ll":
-        cap = min(cap, constants.gpu.ll_max.si(machine.num_nodes) * _per_bus(op, algorithm, machine))
+        cap = min(cap, ll_bus_bytes_per_s(machine, constants) * _per_bus(op, algorithm, machine))
         spread = channels_in_use(algorithm, protocol, machine, size_bytes, constants)
         limited: Float64 = np.minimum(cap, spread * constants.gpu.ll_channel_rate.si * _per_bus(op, algorithm, machine))
         return limited
@@ -72,6 +72,11 @@ def nvls_link_efficiency(num_ranks: int, constants: CollectiveConstants) -> floa
     return small + (large - small) * min(1.0, share)
 
 
+def ll_bus_bytes_per_s(machine: Machine, constants: CollectiveConstants) -> float:
+    """Return the bus bandwidth of LL, all channels together, as measured [bytes/s]."""
+    return constants.gpu.ll_max.si(machine.num_nodes) * constants.gpu.ll_efficiency.si
+
+
 def channels_in_use(
     algorithm: str, protocol: Protocol, machine: Machine, size_bytes: Float64, constants: CollectiveConstants
 ) -> Float64:
@@ -95,7 +100,7 @@ def _tree_cap(
     if protocol == "simple":
         return np.full(size_bytes.shape, limit)
     if protocol == "ll":
-        limit = min(limit * constants.protocols.tree_ll_fraction.si, constants.gpu.ll_max.si(machine.num_nodes) / 2)
+        limit = min(limit * constants.protocols.tree_ll_fraction.si, ll_bus_bytes_per_s(machine, constants) / 2)
         spread = channels_in_use(names.TREE, protocol, machine, size_bytes, constants)
         cap: Float64 = np.minimum(limit, spread * constants.gpu.ll_channel_rate.si / 2)
         return cap

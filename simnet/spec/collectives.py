@@ -199,6 +199,8 @@ class GenerationConstants(SpecModel):
     """Measured over tuner hop of all-gather, reduce-scatter and broadcast rings inside a node."""
     gather_efficiency: Constant
     """Bandwidth of an all-gather ring over that of an all-reduce ring, both over NVLink."""
+    ll_efficiency: Constant
+    """Measured over tuner bandwidth of LL."""
     ll_channel_rate: Constant
     """Rate of one LL channel."""
     tuner_nvlink_fraction: Constant

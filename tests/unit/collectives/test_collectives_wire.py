@@ -108,8 +108,8 @@ def test_group_inside_a_node_touches_nvlink_only(make_fabric):
 def test_path_follows_placement_not_group_size(make_fabric):
     """A small group over two nodes is bound by NICs, a large one inside a rack is not."""
     rack = make_fabric(domains=2, gpus=72, nics=72)
-    wide = lower(rack, "all_gather", np.arange(72), GIB, constants=HOPPER, algorithm="ring")
-    pair = lower(rack, "all_gather", [0, 72], GIB, constants=HOPPER, algorithm="ring")
+    wide = lower(rack, "all_reduce", np.arange(72), GIB, constants=HOPPER, algorithm="ring")
+    pair = lower(rack, "all_reduce", [0, 72], GIB, constants=HOPPER, algorithm="ring")
     capacity = usable_capacity(rack, HOPPER)
     rate = uncontended_rate_bytes_per_s(wide, capacity), uncontended_rate_bytes_per_s(pair, capacity)
     assert rate[0] == pytest.approx(450e9 * 0.815)

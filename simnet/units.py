@@ -15,11 +15,10 @@ BITS_PER_BYTE = 8
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _SMALL = {"n": 1e-9, "u": 1e-6, "m": 1e-3}
-_MINUTE_S = 60.0
+MINUTE_S = 60.0
 _HOUR_S = 3600.0
 _DAY_S = 86400.0
 MICROSECOND_S = 1e-6
-MINUTE_S = _MINUTE_S
 
 
 def _scaled(prefixes: dict[str, float], base: str, factor: float = 1.0) -> dict[str, float]:
@@ -28,7 +27,7 @@ def _scaled(prefixes: dict[str, float], base: str, factor: float = 1.0) -> dict[
 
 _SIZE = _scaled(_DECIMAL, "B") | _scaled(_BINARY, "B")
 _BANDWIDTH = _scaled(_DECIMAL | _BINARY, "B/s") | _scaled(_DECIMAL | _BINARY, "b/s", 1 / BITS_PER_BYTE)
-_TIME = _scaled(_SMALL | {"": 1.0}, "s") | {"min": _MINUTE_S, "h": _HOUR_S, "d": _DAY_S}
+_TIME = _scaled(_SMALL | {"": 1.0}, "s") | {"min": MINUTE_S, "h": _HOUR_S, "d": _DAY_S}
 _FLOPS_RATE = _scaled(_DECIMAL, "FLOP/s")
 _POWER = _scaled(_DECIMAL | {"m": 1e-3}, "W")
 _MONEY = _scaled({"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}, "USD")
@@ -204,8 +203,8 @@ def format_time(time_s: float) -> str:
         return f"{time_s / _DAY_S:.4g} d"
     if time_s >= 2 * _HOUR_S:
         return f"{time_s / _HOUR_S:.4g} h"
-    if time_s >= 2 * _MINUTE_S:
-        return f"{time_s / _MINUTE_S:.4g} min"
+    if time_s >= 2 * MINUTE_S:
+        return f"{time_s / MINUTE_S:.4g} min"
     return _format(time_s, {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}, "s")
 
 

@@ -87,7 +87,11 @@ def _case(layered: Resolved, variant: str, changes: Sequence[_Change], overrides
         name=_case_name(variant, values),
         variant=variant,
         values=values,
-        **{key: getattr(body, key) for key in _BODY_KEYS},
+        topology=body.topology,
+        workload=body.workload,
+        target=body.target,
+        routing=body.routing or body.topology.routing,
+        seed=body.seed,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Self
 
 from pydantic import Field, JsonValue, PrivateAttr, model_validator
@@ -35,8 +35,14 @@ class KneeSpec(SpecModel):
     """Dotted path that ``vary`` steps through, such as ``topology.joins.taper``; small values are the good end."""
     losses: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05)
     """Loss of step time that is still accepted (fractions); one knee is looked for at each."""
-    baseline: str = ""
-    """Variant that the loss is relative to; empty means each curve's own best end."""
+    baseline: str | dict[str, str] = ""
+    """Variant that the loss is relative to, for all curves or as ``{variant: baseline}``; else a curve's own start."""
+
+    def baselines(self, variants: Iterable[str]) -> dict[str, str]:
+        """Return the baseline of each of the *variants* that has one."""
+        if isinstance(self.baseline, dict):
+            return dict(self.baseline)
+        return dict.fromkeys(variants, self.baseline) if self.baseline else {}
 
 
 class CaseBody(SpecModel):
@@ -108,11 +114,14 @@ class ScenarioSpec(SpecModel):
                 "knee.path is not varied",
                 {"found": self.knee.path, "allowed": ", ".join(sorted(axes)) or "a path under vary"},
             )
-        if self.knee is not None and self.knee.baseline and self.knee.baseline not in self.variants:
+        baseline = self.knee.baseline if self.knee is not None else ""
+        named = {*baseline, *baseline.values()} if isinstance(baseline, dict) else {baseline} - {""}
+        strangers = sorted(named - set(self.variants))
+        if strangers:
             raise PydanticCustomError(
                 "knee",
                 "knee.baseline is no variant",
-                {"found": self.knee.baseline, "allowed": ", ".join(self.variants) or "leave it out"},
+                {"found": ", ".join(strangers), "allowed": ", ".join(self.variants) or "leave it out"},
             )
         return self
 
@@ -124,13 +133,10 @@ class CaseSpec(CaseBody):
     """Variant and varied values, unique in the scenario."""
     variant: str
     """Name of the variant; empty if the scenario has none."""
+    routing: Routing
+    """How flows pick among equal-cost links."""
     values: Mapping[str, str | int | float]
     """Varied path to the value that this case takes."""
-
-    @property
-    def effective_routing(self) -> Routing:
-        """Return the scenario's routing, or the topology's where the scenario gives none."""
-        return self.routing if self.routing is not None else self.topology.routing
 
     def content_hash(self) -> str:
         """Return a hash of everything that decides the result: the whole case, and simnet's version."""

@@ -52,7 +52,7 @@ def test_a_scenario_without_variants_is_one_case(write):
     assert (case.name, case.variant, case.values) == ("base", "", {})
     assert (case.topology.nodes, case.topology.node.gpu.name) == (16, "H100-SXM")
     assert (case.workload.model.layers, case.workload.parallelism.tp) == (32, 4)
-    assert case.effective_routing == case.topology.routing == "adaptive"
+    assert case.routing == case.topology.routing == "adaptive"
 
 
 def test_a_variant_swaps_by_name_and_changes_by_mapping(write):
@@ -60,7 +60,7 @@ def test_a_variant_swaps_by_name_and_changes_by_mapping(write):
     assert (base.topology.nodes, small.topology.nodes) == (16, 8)
     assert blackwell.topology.node.gpu.name == "B200-HGX"
     assert (small.workload.parallelism.tp, small.workload.parallelism.pp) == (4, 2)
-    assert (base.effective_routing, small.effective_routing) == ("adaptive", "ecmp")
+    assert (base.routing, small.routing) == ("adaptive", "ecmp")
     assert (base.target, small.target.samples) == (None, 1000)
 
 
@@ -169,6 +169,14 @@ def test_a_mistyped_key_and_a_missing_unit_are_told_together_and_once(write):
 def test_a_fault_of_the_scenario_itself_is_one_line(write, extra, told):
     (line,) = faults(write, SCENARIO + extra + "\n")
     assert told in line
+
+
+def test_a_knee_may_have_one_baseline_for_all_or_one_for_each(write):
+    text = SCENARIO + "variants: {a: {}, b: {}}\nvary: {topology.nodes: [1, 2]}\n"
+    one = load_scenario(write(text + "knee: {path: topology.nodes, baseline: a}\n"))
+    each = load_scenario(write(text + "knee: {path: topology.nodes, baseline: {b: a}}\n"))
+    assert one.knee.baselines(one.variants) == {"a": "a", "b": "a"}
+    assert each.knee.baselines(each.variants) == {"b": "a"}
 
 
 def test_too_many_combinations_are_refused_before_they_are_made(write):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from simnet import units
 from simnet.errors import DoesNotFitError, Problem
@@ -13,6 +12,8 @@ from simnet.workload.layout import pipeline_layout
 from simnet.workload.memory import GROUPS_TO_STEADY, MemoryEstimate, estimate, state_bytes
 from simnet.workload.shards import stage_shard
 
+MAX_TENSOR_TRIED = 8
+"""GPUs of a common node; the degree asked for is tried too."""
 MAX_REPLICAS_TRIED = 1024
 """The search for what fits goes no further, since the split state is nearly nothing by then."""
 
@@ -65,36 +66,39 @@ def _advice(workload: WorkloadSpec, gpu: GpuPart, *, dp: int) -> str:
 def smallest_that_fits(workload: WorkloadSpec, gpu: GpuPart) -> WorkloadSpec | None:
     """Return *workload* on the fewest GPUs that hold it, or None; ties go to the fewest pipeline stages.
 
-    Tensor degrees up to the one asked for, pipeline degrees that divide the layers, and with zero1
+    Tensor degrees up to those of a node, pipeline degrees that divide the layers, and with zero1
     replicas in powers of two are tried; context parallelism, recomputation and micro-batch stay.
     """
-    fitting = []
-    for candidate in _candidates(workload):
-        degrees = candidate.parallelism
-        dp = int(degrees.dp)
+    for tp, pp, dp in _degrees(workload):
+        candidate = _with_degrees(workload, tp=tp, pp=pp, dp=dp)
         if estimate(candidate, gpu, dp=dp).fits:
-            fitting.append((degrees.tp * degrees.pp * dp, degrees.pp, candidate))
-    return min(fitting, key=lambda item: item[:2])[2] if fitting else None
+            return candidate
+    return None
 
 
-def _candidates(workload: WorkloadSpec) -> Iterator[WorkloadSpec]:
-    """Yield the workload on every degree that may be tried."""
-    model, degrees = workload.model, workload.parallelism
-    tensor = [tp for tp in range(1, degrees.tp + 1) if degrees.tp % tp == 0]
+def _degrees(workload: WorkloadSpec) -> list[tuple[int, int, int]]:
+    """Return the (tp, pp, dp) to try, fewest GPUs first."""
+    model, asked = workload.model, workload.parallelism.tp
+    tensor = {2**power for power in range(MAX_TENSOR_TRIED.bit_length())} | {asked}
     pipeline = [pp for pp in range(1, model.layers + 1) if model.layers % pp == 0]
     replicas = [1]
     while workload.sharding == "zero1" and replicas[-1] < MAX_REPLICAS_TRIED:
         replicas.append(2 * replicas[-1])
-    for tp in tensor:
-        for pp in pipeline:
-            for dp in replicas:
-                yield workload.model_copy(
-                    update={
-                        "layout": "balanced",
-                        "schedule": "1f1b",
-                        "parallelism": degrees.model_copy(update={"tp": tp, "pp": pp, "dp": dp, "virtual_stages": 1}),
-                        "batch": workload.batch.model_copy(
-                            update={"global_batch_size": GROUPS_TO_STEADY * pp * dp * workload.batch.micro_batch_size}
-                        ),
-                    }
-                )
+    divisors = [tp for tp in sorted(tensor) if model.heads % tp == 0 and model.ffn % tp == 0]
+    tried = [(tp, pp, dp) for tp in divisors for pp in pipeline for dp in replicas]
+    return sorted(tried, key=lambda degrees: (math.prod(degrees), degrees[1], degrees[2]))
+
+
+def _with_degrees(workload: WorkloadSpec, *, tp: int, pp: int, dp: int) -> WorkloadSpec:
+    """Return the workload on other degrees, with enough micro-batches to fill its pipeline."""
+    batch = workload.batch
+    sequences = GROUPS_TO_STEADY * pp * dp * batch.micro_batch_size
+    degrees = {"tp": tp, "pp": pp, "dp": dp, "virtual_stages": 1}
+    return workload.model_copy(
+        update={
+            "layout": "balanced",
+            "schedule": "1f1b",
+            "parallelism": workload.parallelism.model_copy(update=degrees),
+            "batch": batch.model_copy(update={"global_batch_size": sequences}),
+        }
+    )

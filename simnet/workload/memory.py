@@ -14,7 +14,7 @@ from simnet.workload.activations import (
 )
 from simnet.workload.checks import num_micro_batches
 from simnet.workload.layout import Layout, pipeline_layout
-from simnet.workload.schedule import Pass, peak_in_flight, schedule
+from simnet.workload.schedule import peak_in_flight, schedule
 from simnet.workload.shards import (
     BF16_BYTES,
     FP32_BYTES,
@@ -98,15 +98,12 @@ def estimate(workload: WorkloadSpec, gpu: GpuPart, *, dp: int) -> MemoryEstimate
         If layers or batch do not divide.
     """
     layout = pipeline_layout(workload)
-    groups = GROUPS_TO_STEADY * layout.num_stages
-    passes = schedule(
-        workload.schedule,
-        num_stages=layout.num_stages,
-        num_micro_batches=_steady(workload, num_micro_batches(workload, dp), groups),
-        num_chunks=layout.num_chunks,
-    )
+    micro_batches = num_micro_batches(workload, dp)
     return MemoryEstimate(
-        stages=tuple(_stage(workload, gpu, layout, stage, passes[stage], dp=dp) for stage in range(layout.num_stages)),
+        stages=tuple(
+            _stage(workload, gpu, layout, stage, replicas=dp * workload.parallelism.cp, held_bytes=kept)
+            for stage, kept in enumerate(_in_flight_bytes(workload, layout, micro_batches))
+        ),
         limit_bytes=gpu.hbm_size,
         runtime_bytes=RUNTIME_BYTES,
     )
@@ -142,16 +139,33 @@ def weight_bytes(workload: WorkloadSpec, gpu: GpuPart) -> float:
     return quantised if keeps_only_these else BF16_BYTES + quantised
 
 
+def _in_flight_bytes(workload: WorkloadSpec, layout: Layout, micro_batches: int) -> tuple[float, ...]:
+    """Return the most that each stage keeps of micro-batches in flight, shape (pp,)."""
+    num_stages = layout.num_stages
+    kept = [
+        tuple(_chunk_activation_bytes(workload, layout, stage, chunk) for chunk in range(layout.num_chunks))
+        for stage in range(num_stages)
+    ]
+    if layout.num_chunks == 1:
+        in_flight = [micro_batches if workload.schedule == "gpipe" else num_stages - s for s in range(num_stages)]
+        return tuple(min(micro_batches, count) * one[0] for count, one in zip(in_flight, kept, strict=True))
+    passes = schedule(
+        workload.schedule,
+        num_stages=num_stages,
+        num_micro_batches=min(micro_batches, GROUPS_TO_STEADY * num_stages),
+        num_chunks=layout.num_chunks,
+    )
+    return tuple(peak_in_flight(one, weights) for one, weights in zip(passes, kept, strict=True))
+
+
 def _stage(
-    workload: WorkloadSpec, gpu: GpuPart, layout: Layout, stage: int, passes: tuple[Pass, ...], *, dp: int
+    workload: WorkloadSpec, gpu: GpuPart, layout: Layout, stage: int, *, replicas: int, held_bytes: float
 ) -> StageMemory:
-    chunks = range(layout.num_chunks)
+    """Return the memory of a stage whose micro-batches in flight keep *held_bytes*."""
     held = stage_shard(workload, layout, stage)
-    weights, gradients, optimizer = state_bytes(workload, gpu, held, replicas=dp * workload.parallelism.cp)
-    kept = tuple(_chunk_activation_bytes(workload, layout, stage, chunk) for chunk in chunks)
-    activations = peak_in_flight(passes, kept)
-    if layout.has_loss(stage, layout.num_chunks - 1):
-        activations += loss_activation_bytes(workload)
+    weights, gradients, optimizer = state_bytes(workload, gpu, held, replicas=replicas)
+    has_loss = layout.has_loss(stage, layout.num_chunks - 1)
+    activations = held_bytes + (loss_activation_bytes(workload) if has_loss else 0.0)
     return StageMemory(
         stage=stage,
         weights_bytes=weights,
@@ -174,8 +188,3 @@ def _recomputed_layer_bytes(workload: WorkloadSpec) -> float:
         return 0.0
     whole = workload.model_copy(update={"recompute": "none"})
     return layer_activation_bytes(whole) - layer_activation_bytes(workload)
-
-
-def _steady(workload: WorkloadSpec, micro_batches: int, enough: int) -> int:
-    """Return a number of micro-batches that shows the peak; GPipe's grows with all of them."""
-    return micro_batches if workload.schedule == "gpipe" else min(micro_batches, enough)

@@ -12,7 +12,8 @@ from simnet.analysis.result_parts import HottestLink, LinkClassUse
 from simnet.engine.program import Program
 from simnet.engine.trace import StepTrace
 from simnet.errors import PhysicsError, Problem
-from simnet.topology.fabric import LINK_CLASSES, Fabric
+from simnet.topology.fabric import Fabric
+from simnet.topology.wiring import LINK_CLASSES
 
 FloatArray = NDArray[np.float64]
 FULL = 1 + 1e-9

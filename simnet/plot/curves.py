@@ -41,10 +41,9 @@ def draw_curve(ax: Axes, x: Sequence[float], y: Sequence[float], *, label: str, 
 
 def label_line_ends(ax: Axes, ends: Sequence[tuple[str, float, float]]) -> None:
     """Write each label [text, x, y] beside its curve's last point, apart from the others."""
-    figure = ax.figure.get_figure(root=True)
-    figure.draw_without_rendering()
-    to_points = style.POINTS_PER_INCH / figure.dpi
-    heights = [float(ax.transData.transform((x, y))[1]) * to_points for _, x, y in ends]
+    height_in = ax.figure.get_figure(root=True).get_figheight() * ax.get_position().height
+    to_axes = ax.transScale + ax.transLimits  # known before any layout, unlike places on the paper
+    heights = [style.POINTS_PER_INCH * height_in * float(to_axes.transform((x, y))[1]) for _, x, y in ends]
     num_lines = max(label.count("\n") + 1 for label, _, _ in ends)
     places = style.spread(heights, gap=LABEL_GAP_PT * num_lines)
     for (label, x, y), height, place in zip(ends, heights, places, strict=True):

@@ -40,7 +40,7 @@ def render_report(content: ReportContent, *, figures: Iterable[ReportFigure] | N
             "name": figure.name,
             "title": figure.title,
             "caption": figure.caption,
-            "svg": Markup(inline_svg(figure.ax, name=figure.name, title=figure.title)),  # noqa: S704 (our own drawing)
+            "svg": Markup(inline_svg(figure.svg, name=figure.name, title=figure.title)),  # noqa: S704 (our own drawing)
         }
         for figure in drawn
     ]
@@ -64,7 +64,7 @@ def render_report(content: ReportContent, *, figures: Iterable[ReportFigure] | N
 
 def write_report(content: ReportContent, directory: Path) -> list[Path]:
     """Return the paths of ``report.html`` and of the figure files, written into ``directory``, which must exist."""
-    figures = list(draw_figures(content))
+    figures = draw_figures(content)
     page = directory / "report.html"
     page.write_text(render_report(content, figures=figures), encoding="utf-8")
     return [page, *save_figures(figures, directory)]

@@ -22,15 +22,15 @@ _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 _COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
 
 
-def inline_svg(ax: Axes, *, name: str, title: str) -> str:
-    """Return the figure of ``ax`` as an ``<svg>`` element for a page that defines the theme's colours.
+def inline_svg(text: str, *, name: str, title: str) -> str:
+    """Return an SVG file as an ``<svg>`` element for a page that defines the theme's colours.
 
     Parameters
     ----------
+    text : what :func:`svg_text` returns.
     name : prefix of the element ids, so that figures on one page do not share any.
     title : what the figure shows, for screen readers.
     """
-    text = svg_text(ax)
     text = _STYLE.sub("", _METADATA.sub("", _COMMENT.sub("", text[text.index("<svg") :])))
     view_box = _VIEW_BOX.search(text)
     width = view_box.group(1).split()[2] if view_box else ""
@@ -47,8 +47,13 @@ def inline_svg(ax: Axes, *, name: str, title: str) -> str:
 
 
 def svg_text(ax: Axes) -> str:
-    """Return the figure of ``ax`` as an SVG file; the same figure gives the same text."""
+    """Return the figure of ``ax`` as an SVG file; the same figure gives the same text.
+
+    The layout is settled by it, and not worked out again when the figure is saved in another format.
+    """
+    figure = ax.figure.get_figure(root=True)
     stream = io.StringIO()
     with style.save_settings():
-        ax.figure.get_figure(root=True).savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    figure.set_layout_engine("none")
     return stream.getvalue()

@@ -75,14 +75,14 @@ def machine_table(results: Sequence[Result]) -> Table:
     cables = list(dict.fromkeys(tier for result in results for tier in _counts(result, "cables")))
     heads = ["case", "GPU", "leaf", "spine", "core"]
     heads += [f"cables {CABLE_NAMES.get(tier, tier.replace('_', ' '))}" for tier in cables]
-    heads += ["hottest link", "its mean use [%]", "its peak use [%]", "memory of fullest GPU"]
+    heads += ["hottest link", "mean use [%]", "peak use [%]", "memory of fullest GPU"]
     rows = [
         (
             _text(result.name),
             _text(result.gpu),
             *(_number(_counts(result, "switches").get(tier, math.nan), "{:,.0f}") for tier in SWITCH_TIERS),
             *(_number(_counts(result, "cables").get(tier, math.nan), "{:,.0f}") for tier in cables),
-            _text(f"{result.hottest_link.name} ({_link_class(result.hottest_link.link_class)})"),
+            _text(f"{_link_class(result.hottest_link.link_class)}: {result.hottest_link.name}"),
             _number(PERCENT * result.hottest_link.mean_utilisation, "{:.0f}"),
             _number(PERCENT * result.hottest_link.peak_utilisation, "{:.0f}"),
             Cell(
@@ -104,7 +104,7 @@ def link_table(results: Sequence[Result]) -> Table:
         dict.fromkeys(name for result in results for use in result.link_classes for name in use.traffic_bytes)
     )
     heads = ["case", "links", "bytes in a step", *(f"of {name.upper()}" for name in traffic)]
-    heads += ["busiest: mean use [%]", "peak use [%]", "busiest"]
+    heads += ["mean use of busiest [%]", "peak use [%]", "busiest"]
     rows = [
         (
             _text(result.name),

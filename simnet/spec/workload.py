@@ -13,7 +13,7 @@ from simnet.spec.model import ModelSpec
 RANK_AXES = ("tp", "cp", "dp", "pp")
 """Axes of the rank grid."""
 
-Algorithm = Literal["auto", "ring", "tree", "nvls", "nvls_tree", "collnet", "pat", "hierarchical", "pairwise"]
+Algorithm = Literal["auto", "ring", "tree", "nvls", "nvls_tree", "hierarchical", "direct"]
 """How a collective is made; ``auto`` chooses by size and machine as NCCL does."""
 
 
@@ -156,6 +156,12 @@ class WorkloadSpec(SpecModel):
         if self.schedule == "interleaved" and self.parallelism.virtual_stages == 1:
             raise PydanticCustomError(
                 "schedule", "interleaved needs parallelism.virtual_stages above 1", {"found": "virtual_stages 1"}
+            )
+        if self.overlap.tp and not self.sequence_parallel:
+            raise PydanticCustomError(
+                "overlap",
+                "overlap.tp splits the gathers and scatters of sequence parallelism",
+                {"found": "sequence_parallel false", "allowed": "sequence_parallel: true, or overlap.tp: false"},
             )
         if sorted(self.rank_order.split("-")) != sorted(RANK_AXES):
             raise PydanticCustomError(

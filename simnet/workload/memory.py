@@ -1,190 +1,106 @@
-"""Memory of each pipeline stage by class, and whether a job fits before anything is timed."""
+"""The verdict on memory before anything is timed, and the smallest degrees that fit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 
+from simnet import units
+from simnet.errors import DoesNotFitError, Problem
 from simnet.spec.parts import GpuPart
 from simnet.spec.workload import WorkloadSpec
-from simnet.workload.activations import (
-    embedding_activation_bytes,
-    layer_activation_bytes,
-    loss_activation_bytes,
-    working_bytes,
-)
-from simnet.workload.checks import num_micro_batches
-from simnet.workload.layout import Layout, pipeline_layout
-from simnet.workload.schedule import peak_in_flight, schedule
-from simnet.workload.shards import (
-    BF16_BYTES,
-    FP32_BYTES,
-    OPERAND_BYTES,
-    Shard,
-    gradient_bytes,
-    is_quantised,
-    stage_shard,
-)
+from simnet.workload.footprint import GROUPS_TO_STEADY, MemoryEstimate, StageMemory, estimate, state_bytes
+from simnet.workload.layout import pipeline_layout
+from simnet.workload.shards import stage_shard
 
-ADAM_STATES = 2
-"""First and second moment, each in fp32 beside the fp32 master weight."""
-GROUPS_TO_STEADY = 3
-"""After so many groups of pp micro-batches every schedule repeats itself, so its peak has been seen."""
-RUNTIME_BYTES = 3e9
-"""CUDA context, cuBLAS workspace and NCCL's buffers of several communicators: an assumption (0.5 + 0.1 + 2 GB and
-more on Hopper systems), outside what PyTorch counts as allocated, so not part of the stages' figures [bytes]."""
+__all__ = ["MemoryEstimate", "StageMemory", "estimate", "require_fit", "smallest_that_fits"]
+
+MAX_TENSOR_TRIED = 8
+"""GPUs of a common node; the degree asked for is tried too."""
+MAX_REPLICAS_TRIED = 1024
+"""The search for what fits goes no further, since the split state is nearly nothing by then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageMemory:
-    """Peak memory of a rank of one stage by class [bytes]."""
-
-    stage: int
-    weights_bytes: float
-    gradients_bytes: float
-    optimizer_bytes: float
-    activations_bytes: float
-    buffers_bytes: float
-    """What a layer needs while it runs: gathered input, full output, gradient of the widest product."""
-
-    @property
-    def classes(self) -> dict[str, float]:
-        """Bytes by class."""
-        return {
-            "weights": self.weights_bytes,
-            "gradients": self.gradients_bytes,
-            "optimizer": self.optimizer_bytes,
-            "activations": self.activations_bytes,
-            "buffers": self.buffers_bytes,
-        }
-
-    @property
-    def total_bytes(self) -> float:
-        """All classes together, what PyTorch reports as allocated at most."""
-        return sum(self.classes.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryEstimate:
-    """Memory of a job on one kind of GPU."""
-
-    stages: tuple[StageMemory, ...]
-    limit_bytes: float
-    """Memory of the GPU."""
-    runtime_bytes: float
-    """What CUDA and NCCL take beside the job."""
-
-    @property
-    def peak(self) -> StageMemory:
-        """The fullest stage."""
-        return max(self.stages, key=lambda stage: stage.total_bytes)
-
-    @property
-    def needed_bytes(self) -> float:
-        """What the fullest rank takes, runtime included."""
-        return self.peak.total_bytes + self.runtime_bytes
-
-    @property
-    def fits(self) -> bool:
-        """Whether every stage fits."""
-        return self.needed_bytes <= self.limit_bytes
-
-
-def estimate(workload: WorkloadSpec, gpu: GpuPart, *, dp: int) -> MemoryEstimate:
-    """Return the memory that *workload* takes on each stage with *dp* replicas.
+def require_fit(workload: WorkloadSpec, gpu: GpuPart, *, dp: int) -> MemoryEstimate:
+    """Return the estimate of a job that fits.
 
     Raises
     ------
-    LayoutError
-        If layers or batch do not divide.
+    DoesNotFitError
+        If it does not; the message has the stage, its classes, the limit and the smallest degree that fits.
     """
+    found = estimate(workload, gpu, dp=dp)
+    if found.fits:
+        return found
+    peak = found.peak
+    classes = ", ".join(f"{name} {units.format_size(size)}" for name, size in peak.classes.items())
+    raise DoesNotFitError(
+        Problem(
+            message=f"{workload.model.name} does not fit: stage {peak.stage} needs"
+            f" {units.format_size(found.needed_bytes)}, a {gpu.name} has {units.format_size(found.limit_bytes)}"
+            f" ({classes}, runtime {units.format_size(found.runtime_bytes)})",
+            path="workload.parallelism",
+            found=f"tp {workload.parallelism.tp}, cp {workload.parallelism.cp}, pp {workload.parallelism.pp}, dp {dp}",
+            hint=_advice(workload, gpu, dp=dp),
+        )
+    )
+
+
+def _advice(workload: WorkloadSpec, gpu: GpuPart, *, dp: int) -> str:
+    """Return the smallest change that fits, as one sentence."""
+    model = workload.model
     layout = pipeline_layout(workload)
-    micro_batches = num_micro_batches(workload, dp)
-    return MemoryEstimate(
-        stages=tuple(
-            _stage(workload, gpu, layout, stage, replicas=dp * workload.parallelism.cp, held_bytes=kept)
-            for stage, kept in enumerate(_in_flight_bytes(workload, layout, micro_batches))
-        ),
-        limit_bytes=gpu.hbm_size,
-        runtime_bytes=RUNTIME_BYTES,
+    states = workload.parallelism.tp * sum(
+        sum(state_bytes(workload, gpu, stage_shard(workload, layout, stage), replicas=1))
+        for stage in range(layout.num_stages)
+    )
+    least = f"the states of {model.name} alone are {units.format_size(states)}, {math.ceil(states / gpu.hbm_size)} GPUs"
+    found = smallest_that_fits(workload, gpu)
+    if found is None:
+        return f"{least}; no tensor and pipeline degree makes it fit"
+    degrees = found.parallelism
+    total = degrees.tp * degrees.cp * degrees.pp * int(degrees.dp)
+    return (
+        f"{least}; the smallest that fits is tp {degrees.tp} x cp {degrees.cp} x pp {degrees.pp} x dp {degrees.dp} = "
+        f"{total} GPUs"
     )
 
 
-def state_bytes(workload: WorkloadSpec, gpu: GpuPart, held: Shard, *, replicas: int) -> tuple[float, float, float]:
-    """Return the bytes of weights, gradients and optimizer state of a rank that holds *held*.
+def smallest_that_fits(workload: WorkloadSpec, gpu: GpuPart) -> WorkloadSpec | None:
+    """Return *workload* on the fewest GPUs that hold it, or None; ties go to the fewest pipeline stages.
 
-    Notes
-    -----
-    In 16 bit 2 + 4 + 12 = 18 bytes a parameter (16 with bf16 gradients), or 6 + 12/d with the
-    optimizer's state split over d ranks (Korthikanti, arXiv:2205.05198, section 2; Megatron-LM
-    ``docs/source/api-guide/dist_optimizer.md``).
+    Tensor degrees up to those of a node, pipeline degrees that divide the layers, and with zero1
+    replicas in powers of two are tried; context parallelism, recomputation and micro-batch stay.
     """
-    split = replicas if workload.sharding == "zero1" else 1
-    optimizer = held.parameters * FP32_BYTES * (1 + ADAM_STATES) / split
-    weights = held.matrices * weight_bytes(workload, gpu) + held.others * BF16_BYTES
-    return weights, held.parameters * gradient_bytes(workload), optimizer
+    for tp, pp, dp in _degrees(workload):
+        candidate = _with_degrees(workload, tp=tp, pp=pp, dp=dp)
+        if estimate(candidate, gpu, dp=dp).fits:
+            return candidate
+    return None
 
 
-def weight_bytes(workload: WorkloadSpec, gpu: GpuPart) -> float:
-    """Return the bytes that a matrix weight takes, its quantised copies included.
-
-    Hopper's 8-bit matrix units want both operands row-major, so a transposed copy is kept for the
-    backward pass; Blackwell reads either way, but block-scaled formats need both copies, since scales
-    run along the summed dimension (Transformer Engine documentation, FP8 primer).
-    """
-    if not is_quantised(workload):
-        return BF16_BYTES
-    copies = 1 if workload.precision == "fp8" and gpu.generation == "blackwell" else 2
-    quantised = copies * OPERAND_BYTES[workload.precision]
-    keeps_only_these = workload.fp8_parameters and workload.precision in ("fp8", "mxfp8")
-    return quantised if keeps_only_these else BF16_BYTES + quantised
+def _degrees(workload: WorkloadSpec) -> list[tuple[int, int, int]]:
+    """Return the (tp, pp, dp) to try, fewest GPUs first."""
+    model, asked = workload.model, workload.parallelism.tp
+    tensor = {2**power for power in range(MAX_TENSOR_TRIED.bit_length())} | {asked}
+    pipeline = [pp for pp in range(1, model.layers + 1) if model.layers % pp == 0]
+    replicas = [1]
+    while workload.sharding == "zero1" and replicas[-1] < MAX_REPLICAS_TRIED:
+        replicas.append(2 * replicas[-1])
+    divisors = [tp for tp in sorted(tensor) if model.heads % tp == 0 and model.ffn % tp == 0]
+    tried = [(tp, pp, dp) for tp in divisors for pp in pipeline for dp in replicas]
+    return sorted(tried, key=lambda degrees: (math.prod(degrees), degrees[1], degrees[2]))
 
 
-def _in_flight_bytes(workload: WorkloadSpec, layout: Layout, micro_batches: int) -> tuple[float, ...]:
-    """Return the most that each stage keeps of micro-batches in flight, shape (pp,)."""
-    num_stages = layout.num_stages
-    kept = [
-        tuple(_chunk_activation_bytes(workload, layout, stage, chunk) for chunk in range(layout.num_chunks))
-        for stage in range(num_stages)
-    ]
-    if layout.num_chunks == 1:
-        in_flight = [micro_batches if workload.schedule == "gpipe" else num_stages - s for s in range(num_stages)]
-        return tuple(min(micro_batches, count) * one[0] for count, one in zip(in_flight, kept, strict=True))
-    passes = schedule(
-        workload.schedule,
-        num_stages=num_stages,
-        num_micro_batches=min(micro_batches, GROUPS_TO_STEADY * num_stages),
-        num_chunks=layout.num_chunks,
+def _with_degrees(workload: WorkloadSpec, *, tp: int, pp: int, dp: int) -> WorkloadSpec:
+    """Return the workload on other degrees, with enough micro-batches to fill its pipeline."""
+    batch = workload.batch
+    sequences = GROUPS_TO_STEADY * pp * dp * batch.micro_batch_size
+    degrees = {"tp": tp, "pp": pp, "dp": dp, "virtual_stages": 1}
+    return workload.model_copy(
+        update={
+            "layout": "balanced",
+            "schedule": "1f1b",
+            "parallelism": workload.parallelism.model_copy(update=degrees),
+            "batch": batch.model_copy(update={"global_batch_size": sequences}),
+        }
     )
-    return tuple(peak_in_flight(one, weights) for one, weights in zip(passes, kept, strict=True))
-
-
-def _stage(
-    workload: WorkloadSpec, gpu: GpuPart, layout: Layout, stage: int, *, replicas: int, held_bytes: float
-) -> StageMemory:
-    """Return the memory of a stage whose micro-batches in flight keep *held_bytes*."""
-    held = stage_shard(workload, layout, stage)
-    weights, gradients, optimizer = state_bytes(workload, gpu, held, replicas=replicas)
-    has_loss = layout.has_loss(stage, layout.num_chunks - 1)
-    activations = held_bytes + (loss_activation_bytes(workload) if has_loss else 0.0)
-    return StageMemory(
-        stage=stage,
-        weights_bytes=weights,
-        gradients_bytes=gradients,
-        optimizer_bytes=optimizer,
-        activations_bytes=activations,
-        buffers_bytes=working_bytes(workload) + _recomputed_layer_bytes(workload),
-    )
-
-
-def _chunk_activation_bytes(workload: WorkloadSpec, layout: Layout, stage: int, chunk: int) -> float:
-    """Return what a chunk keeps for one micro-batch."""
-    kept = layout.layers[stage][chunk] * layer_activation_bytes(workload)
-    return kept + (embedding_activation_bytes(workload) if layout.has_embedding(stage, chunk) else 0.0)
-
-
-def _recomputed_layer_bytes(workload: WorkloadSpec) -> float:
-    """Return what full recomputation holds of the layer at hand beside its input."""
-    if workload.recompute != "full":
-        return 0.0
-    whole = workload.model_copy(update={"recompute": "none"})
-    return layer_activation_bytes(whole) - layer_activation_bytes(workload)

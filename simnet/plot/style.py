@@ -45,7 +45,7 @@ THEME_COLOURS = {"ink": INK, "muted": MUTED, "grid": GRID, "paper": PAPER, "modu
 """Colours that the report replaces by those of its light or dark theme."""
 
 KIND_COLOURS = {"monolithic": MONOLITHIC, "modular": MODULAR}
-GENERATION_COLOURS = {"ampere": "#999933", "hopper": "#ee7733", "blackwell": "#009988"}
+GENERATION_COLOURS = {"ampere": "#994455", "hopper": "#ee7733", "blackwell": "#009988"}
 GENERATION_MARKERS = {"ampere": "^", "hopper": "s", "blackwell": "o"}
 _GENERATION_BY_PREFIX = {
     "a100": "ampere",

@@ -82,7 +82,11 @@ def machine_table(results: Sequence[Result]) -> Table:
             _text(result.gpu),
             *(_number(_counts(result, "switches").get(tier, math.nan), "{:,.0f}") for tier in SWITCH_TIERS),
             *(_number(_counts(result, "cables").get(tier, math.nan), "{:,.0f}") for tier in cables),
-            _text(f"{_link_class(result.hottest_link.link_class)}: {result.hottest_link.name}"),
+            Cell(
+                text=f"{_link_class(result.hottest_link.link_class)}: {result.hottest_link.name}",
+                value=result.hottest_link.name,
+                mark="wide",
+            ),
             _number(PERCENT * result.hottest_link.mean_utilisation, "{:.0f}"),
             _number(PERCENT * result.hottest_link.peak_utilisation, "{:.0f}"),
             Cell(

@@ -7,6 +7,7 @@ pipeline fill and measured efficiencies, and NCCL lives with its mistakes.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from simnet.collectives import names
@@ -35,7 +36,13 @@ class Choice:
 
 
 def choose(
-    op: str, machine: Machine, size_bytes: float, constants: CollectiveConstants, *, algorithm: str = names.AUTO
+    op: str,
+    machine: Machine,
+    size_bytes: float,
+    constants: CollectiveConstants,
+    *,
+    algorithm: str = names.AUTO,
+    excluded: Collection[str] = (),
 ) -> Choice:
     """Return what NCCL runs for one collective.
 
@@ -51,6 +58,8 @@ def choose(
         Constants of the GPU generation.
     algorithm
         ``auto``, or one that is set; then only the protocol is chosen.
+    excluded
+        Algorithms that are switched off, as by ``NCCL_NVLS_ENABLE=0``.
 
     Raises
     ------
@@ -60,7 +69,7 @@ def choose(
     names.check_algorithm(op, algorithm)
     if machine.num_ranks == 1:
         return Choice(algorithm=names.RING, protocol="simple", channels=0, why="one rank: nothing to move")
-    possible = candidates(op, machine, constants)
+    possible = [pair for pair in candidates(op, machine, constants) if pair[0] not in excluded]
     if algorithm != names.AUTO:
         _check_can_run(op, algorithm, machine, constants)
         possible = [pair for pair in possible if pair[0] == algorithm] or [(algorithm, "simple")]

@@ -52,25 +52,34 @@ def _in_switch_s(
     rate_bytes_per_s: Float64,
     constants: CollectiveConstants,
 ) -> Float64:
-    round_bytes = _round_bytes(algorithm, machine, size_bytes, constants)
+    round_bytes, rounds = _rounds(algorithm, machine, size_bytes, constants)
     filled = np.minimum(round_bytes, size_bytes * constants.protocols.nvls_fill_share.si)
     if algorithm == names.NVLS_TREE:
         tree: Float64 = constants.protocols.nvls_tree_stages.si * filled / rate_bytes_per_s
         return tree
     fill = constants.protocols.nvls_stages.si * filled / rate_bytes_per_s
-    rounds: Float64 = size_bytes / round_bytes * constants.gpu.nvls_round_latency.si
-    return fill + rounds
+    total: Float64 = fill + rounds * constants.gpu.nvls_round_latency.si
+    return total
 
 
-def _round_bytes(algorithm: str, machine: Machine, size_bytes: Float64, constants: CollectiveConstants) -> Float64:
-    """Return the bytes of one round of chunks; NCCL halves chunks until enough rounds remain."""
+def _rounds(
+    algorithm: str, machine: Machine, size_bytes: Float64, constants: CollectiveConstants
+) -> tuple[Float64, Float64]:
+    """Return the bytes of one round of chunks and the number of rounds.
+
+    NCCL takes the next larger chunk once 2, 8, 64 rounds of it remain. The number of rounds is
+    exact at these sizes and goes between them along the logarithm, so that time never falls.
+    """
     table, channels = constants.protocols.nvls_chunk, constants.gpu.nvls_channels
     if algorithm == names.NVLS_TREE and constants.gpu.nvls_tree_chunk is not None:
         table, channels = constants.gpu.nvls_tree_chunk, constants.gpu.nvls_tree_channels
     heads = machine.num_heads if algorithm == names.NVLS_TREE else min(machine.max_local, MAX_NVLS_HEADS)
-    chunks = [chunk * channels.si * heads for chunk in table.si()]
-    round_bytes = np.full(size_bytes.shape, chunks[-1])
-    needed = constants.protocols.nvls_chunk_rounds.si()[: len(chunks) - 1]
-    for smaller, larger, rounds in zip(chunks[-2::-1], chunks[:0:-1], needed[::-1], strict=True):
-        round_bytes = np.where(size_bytes < rounds * larger, smaller, round_bytes)
-    return round_bytes
+    chunks = np.array(table.si()) * channels.si * heads
+    needed = np.array(constants.protocols.nvls_chunk_rounds.si()[: len(chunks) - 1])
+    if not len(needed):
+        return np.full(size_bytes.shape, chunks[0]), size_bytes / chunks[0]
+    start = needed * chunks[1:]
+    round_bytes = chunks[np.searchsorted(start, size_bytes, side="right")]
+    between = np.exp2(np.interp(np.log2(np.maximum(size_bytes, 1.0)), np.log2(start), np.log2(needed)))
+    rounds = np.where(size_bytes < start[0], size_bytes / start[0] * needed[0], between)
+    return round_bytes, np.where(size_bytes > start[-1], size_bytes / chunks[-1], rounds)

@@ -20,6 +20,7 @@ Protocol = Literal["ll", "ll128", "simple"]
 PROTOCOLS: tuple[Protocol, ...] = ("ll", "ll128", "simple")
 """All protocols, least latency first."""
 _THREE_NODES = 3
+_PLAIN_TRANSPORT = "infiniband"
 
 
 class _Record(SpecModel):
@@ -315,6 +316,12 @@ def load_collectives(generation: str, gpu: str = "") -> CollectiveConstants:
         harness=part.harness,
         gpu=record,
     )
+
+
+def transport(name: str) -> TransportConstants:
+    """Return what a kind of network adds; a network without a record of its own counts as InfiniBand."""
+    known = _load().transports
+    return known.get(name, known[_PLAIN_TRANSPORT])
 
 
 @cache

@@ -1,0 +1,184 @@
+"""The table that nccl-tests prints, predicted: time and bandwidths by size, and what set them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simnet.collectives import names
+from simnet.collectives.capacity import usable_capacity
+from simnet.collectives.cost import busbw_bytes_per_s, check_bound, wire_bound_s
+from simnet.collectives.groups import by_shape
+from simnet.collectives.lower import lower, machine_of
+from simnet.collectives.tasks import TaskSet, payload_bytes, uncontended_time_s
+from simnet.errors import Problem, SpecError
+from simnet.spec.collectives import CollectiveConstants
+from simnet.topology.fabric import Fabric
+from simnet.units import QuantityError, parse_size
+
+Launch = str
+"""Key of the launch overheads: multi_process, single_process, torch or unknown."""
+_MOST_SIZES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveRow:
+    """One line of the table."""
+
+    size_bytes: float
+    """Whole buffer, as nccl-tests counts it."""
+    time_s: float
+    """Time of one call."""
+    algbw_bytes_per_s: float
+    """Size over time."""
+    busbw_bytes_per_s: float
+    """Algorithm bandwidth times the operation's factor; no wire rate where switches reduce."""
+    algorithm: str
+    """Algorithm that ran."""
+    protocol: str
+    """Protocol that ran."""
+    channels: int
+    """Channels over which it spreads."""
+    wire_bytes: float
+    """Payload on the busiest link."""
+    hottest_link: str
+    """Link that is closest to its wire rate."""
+    hottest_utilisation: float
+    """Its payload over what its wire moves in the time."""
+    why: str
+    """Reason of the choice."""
+
+
+def collective_table(
+    fabric: Fabric,
+    op: str,
+    ranks: ArrayLike,
+    sizes_bytes: Sequence[float],
+    *,
+    constants: CollectiveConstants,
+    algorithm: str = names.AUTO,
+    launch: Launch = "multi_process",
+) -> tuple[CollectiveRow, ...]:
+    """Return the predicted nccl-tests table of one communicator that has the fabric to itself.
+
+    Parameters
+    ----------
+    fabric
+        Compiled fabric.
+    op
+        Operation.
+    ranks
+        GPU indices of the communicator, ``(num_ranks,)``.
+    sizes_bytes
+        Sizes [bytes].
+    constants
+        Constants of the GPU generation.
+    algorithm
+        ``auto``, or one of :data:`simnet.collectives.names.ALGORITHMS`.
+    launch
+        How the benchmark starts a call.
+
+    Raises
+    ------
+    PhysicsError
+        If a time beats the wire: a bug.
+    """
+    op = names.operation(op)
+    (shape,) = by_shape(fabric, ranks)
+    machine = machine_of(fabric, shape)
+    capacity = usable_capacity(fabric, constants)
+    overhead_s = launch_overhead_s(launch, constants)
+    rows = []
+    for size_bytes in sizes_bytes:
+        tasks = lower(fabric, op, ranks, size_bytes, constants=constants, algorithm=algorithm)
+        alone = uncontended_time_s(tasks, capacity)
+        in_switch = tasks.algorithm in (names.NVLS, names.NVLS_TREE)
+        bound = wire_bound_s(op, machine, size_bytes, in_switch=in_switch)
+        check_bound(alone, bound, f"{op} of {size_bytes:.0f} bytes by {tasks.algorithm} on {machine.num_ranks} ranks")
+        rows.append(_row(fabric, op, machine.num_ranks, tasks, size_bytes, float(alone[0]) + overhead_s))
+    return tuple(rows)
+
+
+def launch_overhead_s(launch: Launch, constants: CollectiveConstants) -> float:
+    """Return what a benchmark's way of launching adds to each call [s]."""
+    known = type(constants.harness).model_fields
+    name = launch.replace("-", "_")
+    if name not in known:
+        raise SpecError(Problem(message="no such way of launching", found=f'"{launch}"', allowed=", ".join(known)))
+    overhead: float = getattr(constants.harness, name).si
+    return overhead
+
+
+def parse_sizes(text: str) -> tuple[float, ...]:
+    """Return the sizes [bytes] that a text like ``8B:16GiB:x2`` or ``1MiB,1GiB`` names.
+
+    Examples
+    --------
+    >>> parse_sizes("1KiB:4KiB:x2")
+    (1024.0, 2048.0, 4096.0)
+
+    Raises
+    ------
+    SpecError
+        If the text is no list of sizes; a bare number counts bytes, as in nccl-tests.
+    """
+    if ":" not in text:
+        return tuple(_size(part) for part in text.split(","))
+    parts = text.split(":")
+    step = parts[2] if len(parts) == 3 else "x2"
+    first, last = _size(parts[0]), _size(parts[1]) if len(parts) in (2, 3) else -1.0
+    if last < first or first <= 0:
+        raise SpecError(
+            Problem(message="no range of sizes", found=f'"{text}"', allowed="FIRST:LAST:xFACTOR or FIRST:LAST:STEP")
+        )
+    factor = float(step[1:]) if step[:1] == "x" and step[1:].replace(".", "", 1).isdigit() else 0.0
+    if step[:1] == "x" and factor <= 1:
+        raise SpecError(Problem(message="the factor between sizes is more than 1", found=f'"{step}"'))
+    increment = 0.0 if factor else _size(step)
+    sizes = tuple(itertools.islice(_range(first, last, factor, increment), _MOST_SIZES + 1))
+    if len(sizes) > _MOST_SIZES:
+        raise SpecError(Problem(message="too many sizes", found=f'"{text}"', allowed=f"{_MOST_SIZES} at most"))
+    return sizes
+
+
+def _range(first: float, last: float, factor: float, increment: float) -> Iterator[float]:
+    size = first
+    while size <= last:
+        yield size
+        size = size * factor if factor else size + increment
+        if not factor and increment <= 0:
+            return
+
+
+def _size(text: str) -> float:
+    if text.strip().isdigit():
+        return float(text)
+    try:
+        return parse_size(text)
+    except QuantityError as error:
+        raise SpecError(
+            Problem(message=error.message, found=error.found, allowed=error.allowed, hint=error.hint)
+        ) from None
+
+
+def _row(fabric: Fabric, op: str, num_ranks: int, tasks: TaskSet, size_bytes: float, time_s: float) -> CollectiveRow:
+    moved = payload_bytes(tasks, fabric.num_resources)
+    share = np.divide(moved, fabric.capacity_bytes_per_s, out=np.zeros_like(moved), where=moved > 0)
+    hottest = int(np.argmax(share))
+    return CollectiveRow(
+        size_bytes=size_bytes,
+        time_s=time_s,
+        algbw_bytes_per_s=size_bytes / time_s if time_s else 0.0,
+        busbw_bytes_per_s=float(busbw_bytes_per_s(op, num_ranks, size_bytes, time_s)) if time_s else 0.0,
+        algorithm=tasks.algorithm,
+        protocol=tasks.protocol,
+        channels=tasks.channels,
+        wire_bytes=float(moved.max(initial=0.0)),
+        hottest_link=fabric.resource_name(hottest) if moved.any() else "",
+        hottest_utilisation=float(share[hottest]) / time_s if time_s else 0.0,
+        why=tasks.why,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -209,6 +210,11 @@ class TopologySpec(SpecModel):
         inner = [entry.topology for entry in self.modules] + ([self.module] if self.module is not None else [])
         if any(spec.kind == "modular" for spec in inner):
             faults.append("a module is monolithic; modules of modules are not built")
+        pairs = Counter(frozenset(link.between) for link in self.links)
+        faults += [
+            f'two links between "{one}" and "{two}"; give one with the sum of their cables'
+            for one, two in (sorted(pair) for pair, count in pairs.items() if count > 1)
+        ]
         size = self.num_domains_asked
         if self.module is not None and (self.num_modules is None or size is None):
             faults.append("module needs num_modules and a size, nodes or racks")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TypedDict, cast
 
 import numpy as np
 
@@ -47,9 +47,10 @@ def endpoints(plans: tuple[ModulePlan, ...], leaf_first: Ints) -> Endpoints:
         domain += plan.num_domains
         gpu += len(part["gpu_domain"])
         nic += len(part["nic_domain"])
-    joined = {key: np.concatenate([part[key] for part in parts], axis=-1) for key in parts[0] if key != "nvlink_first"}
     planes = np.concatenate([np.diff(part["nvlink_first"]) for part in parts])
-    return Endpoints(nvlink_first=offsets(planes), **joined)  # type: ignore[typeddict-item]
+    tables = [cast("dict[str, Ints]", part) for part in parts]
+    joined = {key: np.concatenate([table[key] for table in tables], axis=-1) for key in tables[0]}
+    return cast("Endpoints", joined | {"nvlink_first": offsets(planes)})
 
 
 def _module(plan: ModulePlan, module: int, domain0: int, gpu0: int, nic0: int, leaf0: int) -> Endpoints:

@@ -17,6 +17,7 @@ from simnet.topology.wiring import JOIN, Floats, Ints, Tier
 
 
 def pair_cables(spec: TopologySpec, named: tuple[tuple[str, TopologySpec], ...]) -> list[int]:
+    """Return the cables of pairwise links that each module must find ports for."""
     names = [name for name, _ in named]
     total = [0] * len(names)
     for link in spec.links:

@@ -1,0 +1,293 @@
+"""Routes of built fabrics by arithmetic on coordinates: no search, whatever the size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from simnet.errors import NoPathError, Problem
+from simnet.topology.cables import Picks, choose_cables, hashed_picks, static_picks
+from simnet.topology.climb import Climb, climb, components
+from simnet.topology.fabric import Routes
+from simnet.topology.links import Nodes
+from simnet.topology.live import dead_pairs, has_live_path
+from simnet.topology.resources import Resources
+from simnet.topology.wiring import GPU_NIC, NIC_LEAF, NVLINK, Floats, Ids, Ints, Wiring, offsets
+
+_MAX_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArithmeticRouter:
+    """Routes over a fabric as it was wired, with whatever bandwidth its links have now."""
+
+    wiring: Wiring
+    resources: Resources
+    capacity: Floats
+    dead: Ints
+    """Rows of the switch cables without bandwidth in the direction up, then (plus the number of rows) down."""
+    routing: str
+    seed: int
+
+    @cached_property
+    def _component(self) -> Ints:
+        """Return for each GPU which leaves its NIC can reach, as a number; -1 without a leaf."""
+        leaf = self.wiring.nic_leaf[0][self.wiring.gpu_nic].astype(np.int64)
+        label = components(self.wiring)
+        return np.where(leaf >= 0, label[np.maximum(leaf, 0)], -1) if len(label) else np.full(len(leaf), -1)
+
+    def name(self, resource: int) -> str:
+        """Return the name of a resource."""
+        return self.resources.name(resource)
+
+    def routes(self, src: Ints, dst: Ints, flow_id: Ints, relay: str) -> Routes:
+        """Return the routes of all flows; see :meth:`simnet.topology.Fabric.routes`."""
+        path = _Path(num_flows=len(src))
+        domain = self.wiring.gpu_domain
+        is_inside = (domain[src] == domain[dst]) & (src != dst)
+        self._nvlink(path, src, dst, is_inside)
+        out = np.flatnonzero(domain[src] != domain[dst])
+        if len(out):
+            self._network(path, out, (src, dst, flow_id), relay)
+        path.close_inside(self.resources, src, dst, is_inside)
+        routes = path.routes(self.resources)
+        self._check(routes, src, dst)
+        return routes
+
+    def _nvlink(self, path: _Path, src: Ints, dst: Ints, mask: npt.NDArray[np.bool_]) -> None:
+        path.add(np.where(mask, src + self.resources.base(NVLINK, 0), -1))
+        path.add(np.where(mask, dst + self.resources.base(NVLINK, 1), -1))
+        latency = self.wiring.nvlink_latency
+        path.latency += np.where(mask, (latency[src] + latency[dst]) / 2, 0.0)
+        path.num_nvlink += mask
+
+    def _network(self, path: _Path, out: Ints, flows: tuple[Ints, Ints, Ints], relay: str) -> None:
+        """Add what the flows *out*, which leave their domain, load."""
+        wiring, resources = self.wiring, self.resources
+        src, dst, flow_id = (part[out] for part in flows)
+        sender = self._relay(src, dst, relay)
+        is_relayed = np.zeros(path.num_flows, dtype=bool)
+        is_relayed[out] = sender != src
+        full_sender = flows[0].copy()
+        full_sender[out] = sender
+        self._nvlink(path, flows[0], full_sender, is_relayed)
+        nics = wiring.gpu_nic[sender], wiring.gpu_nic[dst]
+        path.add_some(out, sender + resources.base(GPU_NIC, 0))
+        shares = self._plane_columns(path, out, (sender, dst, flow_id), nics)
+        path.add_some(out, dst + resources.base(GPU_NIC, 1))
+        path.latency[out] += wiring.gpu_nic_latency[sender] + wiring.gpu_nic_latency[dst]
+        path.latency[out] += wiring.nic_up_latency[nics[0]] + wiring.nic_down_latency[nics[1]]
+        if shares == 1:
+            path.src_port[out] = nics[0] + resources.base(NIC_LEAF, 0)
+            path.dst_port[out] = nics[1] + resources.base(NIC_LEAF, 1)
+        else:
+            path.src_port[out] = sender + resources.base(GPU_NIC, 0)
+            path.dst_port[out] = dst + resources.base(GPU_NIC, 1)
+
+    def _plane_columns(
+        self, path: _Path, out: Ints, flows: tuple[Ints, Ints, Ints], nics: tuple[Ids, Ids]
+    ) -> int:  # fmt: skip
+        """Add the columns of every plane, weighed by what the plane can carry; return the number of planes."""
+        wiring, planes = self.wiring, []
+        for plane in range(wiring.num_planes):
+            leaves = tuple(wiring.nic_leaf[plane, nic].astype(np.int64) for nic in nics)
+            way = climb(wiring, leaves[0], leaves[1])
+            self._require(way.is_reached & (leaves[0] >= 0) & (leaves[1] >= 0), flows[0], flows[1])
+            columns: list[Ints] = [
+                nics[0].astype(np.int64) + self.resources.base(NIC_LEAF, 0) + plane * wiring.num_nics
+            ]
+            columns += self._tier_columns(way, leaves, flows, nics[1])
+            columns += [nics[1].astype(np.int64) + self.resources.base(NIC_LEAF, 1) + plane * wiring.num_nics]
+            planes.append((leaves, way, columns))
+        rates = np.array([self._narrowest(columns) for _, _, columns in planes])
+        for index, (leaves, way, _) in enumerate(planes):
+            rates[index] *= self._is_live(leaves, way)
+        total = rates.sum(axis=0)
+        self._require(total > 0, flows[0], flows[1])
+        for (_, way, columns), rate in zip(planes, rates, strict=True):
+            weight = rate / total
+            for column in columns:
+                path.add_some(out, np.where(weight > 0, column, -1), weight)
+            for leg in way.legs:
+                tier = wiring.tiers[leg.tier]
+                latency = tier.up_latency if leg.is_up else tier.down_latency
+                added = np.where(leg.element >= 0, latency[np.maximum(leg.element, 0)], 0.0)
+                path.latency[out] += added * weight
+        path.num_switches[out] = planes[0][1].num_switches
+        return len(planes)
+
+    def _narrowest(self, columns: list[Ints]) -> Floats:
+        rates = [np.where(column >= 0, self.capacity[np.maximum(column, 0)], np.inf) for column in columns]
+        return np.asarray(np.min(rates, axis=0), dtype=np.float64)
+
+    def _tier_columns(
+        self, way: Climb, leaves: tuple[Ints, ...], flows: tuple[Ints, Ints, Ints], target_nic: Ids
+    ) -> list[Ints]:  # fmt: skip
+        """Return the resource of each leg, -1 where it is not crossed."""
+        if self.resources.is_bundled:
+            return [np.where(leg.element >= 0, leg.element + self._base(leg.tier, leg.is_up), -1) for leg in way.legs]
+        if self.routing == "ecmp":
+            picks = hashed_picks(*flows, self.seed)
+        else:
+            position = self.wiring.nic_position[target_nic]
+            picks = static_picks(
+                self.wiring, way, leaves[1], position, has_offset=self.routing != "static-no-offset"
+            )  # fmt: skip
+        columns = self._cable_columns(way, picks)
+        return self._around_dead_cables(way, picks, columns) if len(self.dead) else columns
+
+    def _cable_columns(self, way: Climb, picks: Picks) -> list[Ints]:
+        columns = []
+        for leg, cable in zip(way.legs, choose_cables(self.wiring, way, picks), strict=True):
+            first = self.wiring.tiers[leg.tier].first_cable[np.maximum(leg.element, 0)]
+            columns.append(np.where(cable >= 0, first + cable + self._base(leg.tier, leg.is_up), -1))
+        return columns
+
+    def _around_dead_cables(self, way: Climb, picks: Picks, columns: list[Ints]) -> list[Ints]:
+        """Return the columns with flows on dead cables moved to the next live ones, as a subnet manager does."""
+        most = max((int(tier.cables.max(initial=0)) for tier in self.wiring.tiers), default=0)
+        shift = np.zeros(len(way.meeting), dtype=np.int64)
+        for _ in range(most):
+            is_stuck = self._narrowest(columns) <= 0 if columns else np.zeros(len(shift), dtype=bool)
+            if not is_stuck.any():
+                break
+            shift += is_stuck
+            moved = replace(picks, turn=picks.turn + shift)
+            columns = self._cable_columns(way, moved)
+        return columns
+
+    def _base(self, tier: int, is_up: bool) -> int:
+        return self.resources.tier_base(tier, 0 if is_up else 1)
+
+    def _relay(self, src: Ints, dst: Ints, relay: str) -> Ints:
+        """Return the GPU whose NIC sends: the source, or its neighbour on the rail of the target."""
+        wiring = self.wiring
+        if relay == "never":
+            return src
+        part = self._component
+        sender = src.copy()
+        open_ = (part[src] >= 0) & (part[dst] >= 0)
+        if relay == "auto":
+            open_ &= part[src] != part[dst]
+        per_host = max(plan.node.gpus // plan.node.hosts for plan in wiring.plans)
+        for step in range(per_host):
+            if not open_.any():
+                break
+            host = wiring.gpu_host_first[src].astype(np.int64)
+            near = np.minimum(host + step, wiring.num_gpus - 1)
+            is_near = wiring.gpu_host_first[near] == host
+            fits = open_ & is_near & (part[near] == part[dst])
+            fits &= (wiring.gpu_rail[near] == wiring.gpu_rail[dst]) | (relay == "auto")
+            sender = np.where(fits & (wiring.gpu_rail[src] != wiring.gpu_rail[near]), near, sender)
+            open_ &= ~fits
+        return sender
+
+    def _is_live(self, leaves: tuple[Ints, ...], way: Climb) -> npt.NDArray[np.bool_]:
+        """Return whether switches still join two leaves where two or more of their bundles have dead cables."""
+        live = np.ones(len(way.meeting), dtype=bool)
+        if not len(self.dead):
+            return live
+        num_dead = np.zeros(len(live), dtype=np.int64)
+        flags = dead_pairs(self.wiring, self.dead)
+        for leg in way.legs:
+            touched = flags[leg.tier]
+            num_dead += np.where(leg.element >= 0, touched[np.maximum(leg.element, 0)], False)
+        asked = np.flatnonzero(num_dead > 0)
+        if len(asked):
+            ends = np.stack([leaves[0][asked], leaves[1][asked]], axis=1)
+            unique, inverse = np.unique(ends, axis=0, return_inverse=True)
+            found = np.array([has_live_path(self.wiring, self.dead, int(a), int(b)) for a, b in unique])
+            live[asked] = found[inverse.ravel()]
+        return live
+
+    def _check(self, routes: Routes, src: Ints, dst: Ints) -> None:
+        is_dead = self.capacity[routes.resource] <= 0
+        if is_dead.any():
+            flow = np.repeat(np.arange(len(src)), np.diff(routes.indptr))[is_dead]
+            has_path = np.ones(len(src), dtype=bool)
+            has_path[flow] = False
+            self._require(has_path, src, dst)
+
+    def _require(self, has_path: npt.NDArray[np.bool_], src: Ints, dst: Ints) -> None:
+        if has_path.all():
+            return
+        nodes = Nodes(wiring=self.wiring)
+        lost = np.flatnonzero(~has_path)
+        raise no_path(
+            [(nodes.name(int(src[flow])), nodes.name(int(dst[flow]))) for flow in lost[:_MAX_SHOWN]], len(lost)
+        )
+
+
+def no_path(ends: list[tuple[str, str]], count: int) -> NoPathError:
+    """Return the error that names the two ends of flows without a path."""
+    more = f" ({count} flows in all)" if count > len(ends) else ""
+    return NoPathError(
+        *(
+            Problem(
+                message=f"no path from {source} to {target}{more}",
+                found=f"{source}, {target}",
+                hint="join their modules or rails, or restore a link between them",
+            )
+            for source, target in ends
+        )
+    )
+
+
+class _Path:
+    """Columns of resources under construction, one entry for each flow."""
+
+    def __init__(self, *, num_flows: int) -> None:
+        self.num_flows = num_flows
+        self.columns: list[Ints] = []
+        self.weights: list[Floats | None] = []
+        self.latency = np.zeros(num_flows)
+        self.num_nvlink = np.zeros(num_flows, dtype=np.int32)
+        self.num_switches = np.zeros(num_flows, dtype=np.int32)
+        self.src_port = np.full(num_flows, -1, dtype=np.int32)
+        self.dst_port = np.full(num_flows, -1, dtype=np.int32)
+
+    def add(self, column: Ints, weight: Floats | None = None) -> None:
+        if (column >= 0).any():
+            self.columns.append(column)
+            self.weights.append(weight)
+
+    def add_some(self, rows: Ints, column: Ints, weight: Floats | None = None) -> None:
+        full = np.full(self.num_flows, -1, dtype=np.int64)
+        full[rows] = column
+        share = None
+        if weight is not None:
+            share = np.ones(self.num_flows)
+            share[rows] = weight
+        self.add(full, share)
+
+    def close_inside(self, resources: Resources, src: Ints, dst: Ints, is_inside: npt.NDArray[np.bool_]) -> None:
+        """Set the ports of flows that stay in their domain."""
+        self.src_port[is_inside] = src[is_inside] + resources.base(NVLINK, 0)
+        self.dst_port[is_inside] = dst[is_inside] + resources.base(NVLINK, 1)
+
+    def routes(self, resources: Resources) -> Routes:
+        """Return the columns as rows without gaps."""
+        if not self.columns:
+            none = np.zeros(0)
+            table, weights = np.zeros((self.num_flows, 0), dtype=np.int64), np.zeros((self.num_flows, 0))
+        else:
+            table = np.stack(self.columns, axis=1)
+            none = np.ones(self.num_flows)
+            weights = np.stack([none if weight is None else weight for weight in self.weights], axis=1)
+        used = table >= 0
+        resource = table[used]
+        crosses = np.where(used, resources.classes[np.maximum(table, 0)], -1).max(axis=1, initial=-1)
+        return Routes(
+            indptr=offsets(used.sum(axis=1)),
+            resource=resource.astype(np.int32),
+            weight=weights[used],
+            latency_s=self.latency,
+            num_nvlink_hops=self.num_nvlink,
+            num_switch_hops=self.num_switches,
+            crosses=crosses.astype(np.int8),
+            src_port=self.src_port,
+            dst_port=self.dst_port,
+        )

@@ -1,0 +1,333 @@
+"""Routes of graphs whose structure was edited: shortest paths, spread over equal-cost ones by their capacity."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from simnet.errors import Problem, TopologyError
+from simnet.topology.arithmetic import no_path
+from simnet.topology.fabric import Fabric, Routes
+from simnet.topology.wiring import LINK_CLASSES, NVLINK, Floats, Ints, offsets
+
+if TYPE_CHECKING:
+    from networkx import DiGraph
+
+_RANK = {"gpu": 0, "nvswitch": 1, "nic": 1, "leaf": 2, "spine": 3, "core": 4, "wan": 5}
+_MAX_SHOWN = 5
+_BETWEEN = {("gpu", "gpu"): 0, ("gpu", "nvswitch"): 0, ("gpu", "nic"): 1, ("leaf", "nic"): 2, ("gpu", "leaf"): 2,
+            ("leaf", "spine"): 3, ("core", "spine"): 4}  # fmt: skip
+
+
+class Way(NamedTuple):
+    """Equal-cost paths between two nodes: edges with the share of the traffic, alone rate, latency, switches."""
+
+    edges: tuple[tuple[int, float], ...]
+    rate: float
+    latency: float
+    hops: int
+
+
+_NO_WAY = Way((), 0.0, 0.0, -1)
+
+
+def searched_fabric(graph: DiGraph[str], *, routing: str, seed: int) -> Fabric:
+    """Return a fabric whose every edge is a resource.
+
+    Raises
+    ------
+    TopologyError
+        If a GPU has no coordinates, or routing is by single cables, which a graph of bundles does not show.
+    """
+    if routing not in {"adaptive", "ecmp"}:
+        raise TopologyError(
+            Problem(
+                message="static routing follows from coordinates, which an edited graph does not have",
+                found=f'"{routing}"',
+                allowed="adaptive, ecmp",
+            )
+        )
+    gpus = [(name, data) for name, data in graph.nodes(data=True) if data.get("kind") == "gpu"]
+    _check_gpus(gpus)
+    gpus.sort(key=lambda entry: (entry[1]["domain"], entry[1]["slot"]))
+    router = SearchRouter.of(graph, [name for name, _ in gpus], routing=routing, seed=seed)
+    columns = {key: np.array([int(data.get(key, 0)) for _, data in gpus], dtype=np.int32)
+               for key in ("domain", "slot", "rail", "module")}  # fmt: skip
+    return Fabric(
+        num_gpus=len(gpus),
+        gpu_domain=columns["domain"],
+        gpu_slot=columns["slot"],
+        gpu_rail=columns["rail"],
+        gpu_module=columns["module"],
+        capacity_bytes_per_s=router.capacity,
+        link_class=router.classes.astype(np.int8),
+        direction=router.directions.astype(np.int8),
+        routing=routing,
+        is_searched=True,
+        router=router,
+    )
+
+
+def _check_gpus(gpus: list[tuple[str, dict[str, object]]]) -> None:
+    problems = [
+        Problem(message=f"the GPU {name} has no domain and slot", path=name, allowed="two integers")
+        for name, data in gpus
+        if not {"domain", "slot"} <= data.keys()
+    ]
+    if problems:
+        raise TopologyError(*problems)
+
+
+@dataclass(kw_only=True)
+class SearchRouter:
+    """Adjacency of the edited graph, and the ways found so far."""
+
+    names: list[str]
+    kinds: list[str]
+    hosts: list[int]
+    ends: list[tuple[int, int]]
+    after: list[dict[int, int]]
+    """For each node, the edge to each next node."""
+    before: list[dict[int, int]]
+    capacity: Floats
+    latency: Floats
+    classes: Ints
+    directions: Ints
+    gpus: list[int]
+    routing: str
+    seed: int
+    _distances: dict[int, dict[int, int]] = field(default_factory=dict)
+    _ways: dict[tuple[int, int], Way] = field(default_factory=dict)
+
+    @staticmethod
+    def of(graph: DiGraph[str], gpu_names: list[str], *, routing: str, seed: int) -> SearchRouter:
+        """Return the router of a graph."""
+        names = list(graph.nodes)
+        number = {name: index for index, name in enumerate(names)}
+        kinds = [str(graph.nodes[name].get("kind", "leaf")) for name in names]
+        hosts = [int(graph.nodes[name].get("host", -1)) for name in names]
+        ends = [(number[one], number[two]) for one, two in graph.edges]
+        after: list[dict[int, int]] = [{} for _ in names]
+        before: list[dict[int, int]] = [{} for _ in names]
+        data = [values for _, _, values in graph.edges(data=True)]
+        capacity = np.array([float(values["bandwidth"]) for values in data])
+        for edge, (one, two) in enumerate(ends):
+            if capacity[edge] > 0:
+                after[one][two] = edge
+                before[two][one] = edge
+        classes = np.array([_class(values.get("link_class"), kinds[one], kinds[two])
+                            for values, (one, two) in zip(data, ends, strict=True)])  # fmt: skip
+        ranks = [_RANK.get(kind, _RANK["leaf"]) for kind in kinds]
+        return SearchRouter(
+            names=names, kinds=kinds, hosts=hosts, ends=ends, after=after, before=before, capacity=capacity,
+            latency=np.array([float(values.get("latency", 0.0)) for values in data]), classes=classes,
+            directions=np.array([int(ranks[one] > ranks[two]) for one, two in ends]),
+            gpus=[number[name] for name in gpu_names], routing=routing, seed=seed,
+        )  # fmt: skip
+
+    def name(self, resource: int) -> str:
+        """Return the two ends of an edge."""
+        one, two = self.ends[resource]
+        return f"{self.names[one]} -> {self.names[two]}"
+
+    def routes(self, src: Ints, dst: Ints, flow_id: Ints, relay: str) -> Routes:
+        """Return the routes of all flows; see :meth:`simnet.topology.Fabric.routes`."""
+        rows, lost = [], []
+        for flow, (one, two) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
+            way, relays = self._gpu_way(self.gpus[one], self.gpus[two], relay)
+            if way.hops < 0:
+                lost.append((self.names[self.gpus[one]], self.names[self.gpus[two]]))
+            elif self.routing == "ecmp":
+                way = self._hashed(way, (one, two, int(flow_id[flow])))
+            rows.append((way, relays))
+        if lost:
+            raise no_path(lost[:_MAX_SHOWN], len(lost))
+        return self._assembled(rows)
+
+    def _assembled(self, rows: list[tuple[Way, int]]) -> Routes:
+        edges = [edge for way, _ in rows for edge, _ in way.edges]
+        ports = [self._ports(way) for way, _ in rows]
+        crosses = [max((int(self.classes[edge]) for edge, _ in way.edges), default=-1) for way, _ in rows]
+        inside = [way.edges and cross == NVLINK for (way, _), cross in zip(rows, crosses, strict=True)]
+        nvlink = [relays + bool(stays) for (_, relays), stays in zip(rows, inside, strict=True)]
+        return Routes(
+            indptr=offsets(np.array([len(way.edges) for way, _ in rows], dtype=np.int64)),
+            resource=np.array(edges, dtype=np.int32),
+            weight=np.array([share for way, _ in rows for _, share in way.edges], dtype=np.float64),
+            latency_s=np.array([way.latency for way, _ in rows]),
+            num_nvlink_hops=np.array(nvlink, dtype=np.int32),
+            num_switch_hops=np.array([way.hops for way, _ in rows], dtype=np.int32),
+            crosses=np.array(crosses, dtype=np.int8),
+            src_port=np.array([first for first, _ in ports], dtype=np.int32),
+            dst_port=np.array([last for _, last in ports], dtype=np.int32),
+        )
+
+    def _ports(self, way: Way) -> tuple[int, int]:
+        """Return the edges that carry all of the flow and bound it: next to the NIC, or -1 where it spreads at once."""
+        whole = [edge for edge, share in way.edges if share >= 1.0]
+        network = [edge for edge in whole if LINK_CLASSES[self.classes[edge]] == "nic_leaf"]
+        inner = [edge for edge in whole if LINK_CLASSES[self.classes[edge]] == "gpu_nic"]
+        found = network if len(network) == 2 else inner
+        return (found[0], found[-1]) if found else (-1, -1)
+
+    def _gpu_way(self, source: int, target: int, relay: str) -> tuple[Way, int]:
+        """Return the way between two GPUs and the relays over NVLink on it."""
+        if source == target:
+            return Way((), np.inf, 0.0, 0), 0
+        way = self._nvlink(source, target)
+        if way.hops >= 0:
+            return way, 0
+        way = self._network(source, target)
+        if way.hops >= 0 or relay == "never":
+            return way, 0
+        best = (_NO_WAY, 0)
+        for near in self.gpus:
+            if near != source and self.hosts[near] == self.hosts[source] >= 0:
+                first, rest = self._nvlink(source, near), self._network(near, target)
+                if first.hops >= 0 and rest.hops >= 0:
+                    both = Way(first.edges + rest.edges, min(first.rate, rest.rate), first.latency + rest.latency,
+                               rest.hops)  # fmt: skip
+                    best = (both, 1) if best[0].hops < 0 else best
+        return best
+
+    def _nvlink(self, source: int, target: int) -> Way:
+        """Return the way over NVLink: a cable of their own, or all NVSwitches that both reach."""
+        direct = self.after[source].get(target)
+        if direct is not None:
+            return Way(((direct, 1.0),), float(self.capacity[direct]), float(self.latency[direct]), 0)
+        legs = [
+            (edge, self.after[mid][target])
+            for mid, edge in self.after[source].items()
+            if self.kinds[mid] == "nvswitch" and target in self.after[mid]
+        ]
+        if not legs:
+            return _NO_WAY
+        rates = np.array([min(self.capacity[up], self.capacity[down]) for up, down in legs])
+        shares = (rates / rates.sum()).tolist()
+        edges = [(edge, share) for leg, share in zip(legs, shares, strict=True) for edge in leg]
+        latency = max(float(self.latency[up] + self.latency[down]) for up, down in legs)
+        return Way(tuple(edges), float(rates.sum()), latency, 0)
+
+    def _network(self, source: int, target: int) -> Way:
+        """Return the way over the scale-out network: all shortest ones between the ports of the two."""
+        found = [
+            (out, way, into)
+            for out in self._access(source, self.after)
+            for into in self._access(target, self.before)
+            if (way := self._switch_way(out[-1], into[-1])).hops >= 0
+        ]
+        if not found:
+            return _NO_WAY
+        fewest = min(way.hops for _, way, _ in found)
+        found = [entry for entry in found if entry[1].hops == fewest]
+        rates = np.array([min(out[1], way.rate, into[1]) for out, way, into in found])
+        shares = (rates / rates.sum()).tolist()
+        edges: dict[int, float] = {}
+        latency = 0.0
+        for (out, way, into), share in zip(found, shares, strict=True):
+            for edge, part in (*((edge, 1.0) for edge in out[0]), *way.edges,
+                               *((edge, 1.0) for edge in reversed(into[0]))):  # fmt: skip
+                edges[edge] = edges.get(edge, 0.0) + share * part
+            own = float(self.latency[list(out[0] + into[0])].sum()) + way.latency
+            latency += share * own
+        return Way(tuple(edges.items()), float(rates.sum()), latency, fewest)
+
+    def _access(self, gpu: int, near: list[dict[int, int]]) -> list[tuple[tuple[int, ...], float, int]]:
+        """Return edges, rate and switch of every port of a GPU: over a NIC, or straight."""
+        ports: list[tuple[tuple[int, ...], float, int]] = []
+        for mid, edge in near[gpu].items():
+            if self.kinds[mid] == "nic":
+                for switch, further in near[mid].items():
+                    if self._is_switch(switch):
+                        rate = float(min(self.capacity[edge], self.capacity[further]))
+                        ports.append(((edge, further), rate, switch))
+            elif self._is_switch(mid):
+                ports.append(((edge,), float(self.capacity[edge]), mid))
+        return ports
+
+    def _is_switch(self, node: int) -> bool:
+        return self.kinds[node] not in {"gpu", "nic", "nvswitch"}
+
+    def _distance(self, target: int) -> dict[int, int]:
+        """Return the hops from every switch to *target*, over switches alone."""
+        if target not in self._distances:
+            found = {target: 0}
+            queue = deque([target])
+            while queue:
+                here = queue.popleft()
+                for there in self.before[here]:
+                    if there not in found and self._is_switch(there):
+                        found[there] = found[here] + 1
+                        queue.append(there)
+            self._distances[target] = found
+        return self._distances[target]
+
+    def _switch_way(self, source: int, target: int) -> Way:
+        """Return the shortest ways between two switches; at every fork traffic splits by what lies behind."""
+        key = (source, target)
+        if key not in self._ways:
+            self._ways[key] = self._find_way(source, target)
+        return self._ways[key]
+
+    def _find_way(self, source: int, target: int) -> Way:
+        distance = self._distance(target)
+        if source not in distance:
+            return _NO_WAY
+        layers = [{source}]
+        for step in range(distance[source], 0, -1):
+            layers.append({there for here in layers[-1] for there in self.after[here]
+                           if distance.get(there, -1) == step - 1})  # fmt: skip
+        behind = {target: np.inf}
+        forks: dict[int, list[tuple[int, int, float]]] = {}
+        for layer in reversed(layers[:-1]):
+            for here in layer:
+                forks[here] = [
+                    (there, edge, min(float(self.capacity[edge]), behind[there]))
+                    for there, edge in self.after[here].items()
+                    if distance.get(there, -1) == distance[here] - 1 and there in behind
+                ]
+                behind[here] = sum(rate for _, _, rate in forks[here])
+        share = dict.fromkeys(behind, 0.0)
+        share[source] = 1.0
+        late = dict.fromkeys(behind, 0.0)
+        edges: dict[int, float] = {}
+        for layer in layers[:-1]:
+            for here in sorted(layer):
+                for there, edge, rate in forks[here]:
+                    part = share[here] * rate / behind[here]
+                    edges[edge] = edges.get(edge, 0.0) + part
+                    share[there] += part
+                    late[there] += part * float(self.latency[edge]) + part / share[here] * late[here]
+        rate = min((float(self.capacity[edge]) / part for edge, part in edges.items()), default=np.inf)
+        return Way(tuple(edges.items()), rate, late[target], distance[source] + 1)
+
+    def _hashed(self, way: Way, flow: tuple[int, int, int]) -> Way:
+        """Return one path of *way*, picked at every fork by a seeded draw in proportion to the shares."""
+        shares = dict(way.edges)
+        draw = np.random.default_rng((self.seed, *flow))
+        starts = {self.ends[edge][0] for edge in shares} - {self.ends[edge][1] for edge in shares}
+        here = min(starts, default=-1)
+        edges: list[tuple[int, float]] = []
+        latency = 0.0
+        while here >= 0:
+            out = [edge for edge in shares if self.ends[edge][0] == here]
+            if not out:
+                break
+            weights = np.array([shares[edge] for edge in out])
+            edge = out[int(draw.choice(len(out), p=weights / weights.sum()))]
+            edges.append((edge, 1.0))
+            latency += float(self.latency[edge])
+            here = self.ends[edge][1]
+        rate = min((float(self.capacity[edge]) for edge, _ in edges), default=np.inf)
+        return Way(tuple(edges), rate, latency, way.hops)
+
+
+def _class(link_class: object, one: str, two: str) -> int:
+    """Return the index of an edge's link class, by the kinds of its ends if it has none."""
+    if link_class in LINK_CLASSES:
+        return LINK_CLASSES.index(str(link_class))
+    low, high = sorted((one, two))
+    return _BETWEEN.get((low, high), LINK_CLASSES.index("join"))

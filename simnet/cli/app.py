@@ -48,6 +48,35 @@ def check(
     check_files(files)
 
 
+@app.command()
+def show(
+    topology: Annotated[str, typer.Argument(help="Name or path of a topology.")],
+    *,
+    sets: SetOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print what a cluster is made of: GPUs, switches, cables, bisection, power, price."""
+    from simnet.cli.machine import show_topology
+
+    show_topology(topology, sets=sets or (), as_json=json)
+
+
+@app.command()
+def run(
+    scenario: Annotated[str, typer.Argument(help="Name or path of a scenario.")],
+    *,
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder for all artefacts.")] = None,
+    sets: SetOption = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Worker processes; 0 takes all cores.")] = 0,
+    json: JsonOption = False,
+) -> None:
+    """Simulate all cases of a scenario: table, data, figures, report."""
+    from simnet.cli.run import run_scenario
+
+    code = run_scenario(scenario, out=out, sets=sets or (), jobs=jobs, as_json=json)
+    raise typer.Exit(code)
+
+
 @app.command(name="list")
 def list_command(*, json: JsonOption = False) -> None:
     """Print the shipped topologies, scenarios and models."""

@@ -1,0 +1,156 @@
+"""The verb run: all cases of a scenario, to a table, data, figures and a page."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from simnet.cli.progress import progress
+from simnet.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from simnet.analysis.answer import Answer
+    from simnet.analysis.result import Result
+    from simnet.runner import CaseFailure, Outcome
+    from simnet.spec.scenario import CaseSpec, ScenarioSpec
+
+TABLE_WIDTH = 100
+"""Columns of the table where the output is no terminal."""
+
+
+def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jobs: int, as_json: bool) -> int:
+    """Run all cases; return the exit code: 0, or the worst of the cases that have no result.
+
+    Raises
+    ------
+    SimnetError
+        With all faults of the input, before anything is run or written.
+    """
+    from simnet.runner import check_cases, sweep
+    from simnet.spec.load import expand, load_scenario, parse_set
+
+    scenario = load_scenario(scenario_ref, parse_set(sets))
+    cases = expand(scenario)
+    check_cases(cases)
+    if out is not None:
+        _make_folder(out)
+    with progress(len(cases)) as report:
+        outcomes = sweep(cases, directory=out, jobs=jobs or _num_cores(), progress=report)
+    run = _finished(scenario, cases, outcomes)
+    if as_json:
+        typer.echo(run.to_json())
+    elif run.results:
+        _print_table(run)
+    for failure in run.failures:
+        for problem in failure.problems:
+            typer.echo(f"error: {failure.name}: {problem}", err=True)
+    if out is not None and run.results:
+        _write(run, out)
+    return max((failure.exit_code for failure in run.failures), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A scenario with its outcomes."""
+
+    scenario: ScenarioSpec
+    cases: tuple[CaseSpec, ...]
+    results: tuple[Result, ...]
+    failures: tuple[CaseFailure, ...]
+    answer: Answer | None
+
+    def to_json(self) -> str:
+        """Return the run as JSON; the timelines stay in the files of the cases."""
+        from simnet import __version__
+        from simnet.analysis.result import to_plain
+
+        plain = [to_plain(result) for result in self.results]
+        cases = [{k: v for k, v in case.items() if k != "timeline"} for case in plain if isinstance(case, dict)]
+        data = {
+            "scenario": self.scenario.name,
+            "question": self.scenario.question,
+            "version": __version__,
+            "answer": to_plain(self.answer),
+            "cases": cases,
+            "failures": [to_plain(failure) for failure in self.failures],
+        }
+        return json.dumps(data, indent=1, allow_nan=False)
+
+
+def _finished(scenario: ScenarioSpec, cases: tuple[CaseSpec, ...], outcomes: Sequence[Outcome]) -> _Run:
+    from simnet.analysis.question import answer_question
+    from simnet.analysis.result import Result
+
+    results = tuple(outcome for outcome in outcomes if isinstance(outcome, Result))
+    failures = tuple(outcome for outcome in outcomes if not isinstance(outcome, Result))
+    knee = scenario.knee
+    answer = (
+        answer_question(
+            results,
+            knee_path=knee.path if knee else "",
+            losses=knee.losses if knee else (),
+            baselines=knee.baselines(scenario.variants) if knee else {},
+        )
+        if results
+        else None
+    )
+    return _Run(scenario=scenario, cases=cases, results=results, failures=failures, answer=answer)
+
+
+def _print_table(run: _Run) -> None:
+    """Print the answer, the table of cases, and what else there is to say."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from simnet.report import terminal_table
+
+    console = Console(width=None if sys.stdout.isatty() else TABLE_WIDTH, highlight=False, markup=False)
+    cells = terminal_table(run.results)
+    table = Table(box=None, pad_edge=False)
+    for column, is_number in zip(cells.columns, cells.is_number, strict=True):
+        table.add_column(column, justify="right" if is_number else "left")
+    for row in cells.rows:
+        table.add_row(*row)
+    if run.answer is not None:
+        console.print(run.answer.headline, end="\n\n")
+    console.print(table)
+    if run.answer is not None:
+        for detail in run.answer.details:
+            console.print(f"\n{detail}")
+
+
+def _write(run: _Run, out: Path) -> None:
+    """Write ``results.json``, ``results.csv``, the figures and ``report.html``."""
+    from simnet.analysis.result import to_csv
+    from simnet.report import ReportContent, write_report
+
+    (out / "results.json").write_text(run.to_json() + "\n", encoding="utf-8")
+    (out / "results.csv").write_text(to_csv(run.results), encoding="utf-8")
+    assert run.answer is not None
+    content = ReportContent(
+        name=run.scenario.name,
+        question=run.scenario.question,
+        reading=run.scenario.reading,
+        answer=run.answer,
+        results=run.results,
+    )
+    paths = write_report(content, out)
+    typer.echo(f"wrote {paths[0]}", err=True)
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpecError(Problem(where=str(out), message="cannot be made a folder", found=str(error.strerror))) from None
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

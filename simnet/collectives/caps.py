@@ -12,7 +12,8 @@ from simnet.collectives.machine import Machine
 from simnet.spec.base import Constant
 from simnet.spec.collectives import CollectiveConstants, Protocol
 
-_SMALL_DOMAIN = 8
+SMALL_DOMAIN = 8
+"""GPUs of the domains for which in-switch constants are calibrated."""
 _LARGE_DOMAIN = 72
 MAX_NVLS_HEADS = 32
 """Heads of an in-switch collective. Source: NCCL 2.30.7 src/transport/nvls.cc."""
@@ -65,10 +66,10 @@ def num_channels(machine: Machine, constants: CollectiveConstants) -> int:
 def nvls_link_efficiency(num_ranks: int, constants: CollectiveConstants) -> float:
     """Return the payload per NVLink wire byte of in-switch reduction among *num_ranks* GPUs of one domain."""
     small = _need(constants.gpu.nvls_link_efficiency)
-    if constants.gpu.nvls_large_domain_efficiency is None or num_ranks <= _SMALL_DOMAIN:
+    if constants.gpu.nvls_large_domain_efficiency is None or num_ranks <= SMALL_DOMAIN:
         return small
     large = constants.gpu.nvls_large_domain_efficiency.si
-    share = math.log(num_ranks / _SMALL_DOMAIN) / math.log(_LARGE_DOMAIN / _SMALL_DOMAIN)
+    share = math.log(num_ranks / SMALL_DOMAIN) / math.log(_LARGE_DOMAIN / SMALL_DOMAIN)
     return small + (large - small) * min(1.0, share)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from simnet.collectives import names
-from simnet.collectives.caps import MAX_NVLS_HEADS, channels_in_use, num_channels
+from simnet.collectives.caps import MAX_NVLS_HEADS, SMALL_DOMAIN, channels_in_use, num_channels
 from simnet.collectives.groups import Float64
 from simnet.collectives.latency import tree_hops
 from simnet.collectives.machine import Machine
@@ -27,7 +29,8 @@ def fill_s(
     Ring, Simple: the last slice of every channel is still to be copied out; a slice is at most
     1 MiB and half of a channel's share of the size. Tree, LL: each hop holds one batch of lines
     before it passes on. In-switch: a round of chunks over all channels and heads for each stage
-    of the pipeline, and a synchronisation for each round. Calibrated forms, see the model page.
+    of the pipeline, whose number grows with the logarithm of a domain of more than eight, and a
+    synchronisation for each round. Calibrated forms, see the model page.
     """
     if machine.num_ranks == 1:
         return np.zeros(size_bytes.shape)
@@ -57,7 +60,8 @@ def _in_switch_s(
     if algorithm == names.NVLS_TREE:
         tree: Float64 = constants.protocols.nvls_tree_stages.si * filled / rate_bytes_per_s
         return tree
-    fill = constants.protocols.nvls_stages.si * filled / rate_bytes_per_s
+    stages = constants.protocols.nvls_stages.si * max(1.0, math.log(machine.max_local, SMALL_DOMAIN))
+    fill = stages * filled / rate_bytes_per_s
     total: Float64 = fill + rounds * constants.gpu.nvls_round_latency.si
     return total
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from simnet.topology.build import build_cluster
 from simnet.topology.census import Census, JoinCensus
-from simnet.topology.cluster import ROUTINGS, Cluster, build_cluster
+from simnet.topology.cluster import ROUTINGS, Cluster
 from simnet.topology.fabric import Fabric, Routes
 from simnet.topology.wiring import LINK_CLASSES
 

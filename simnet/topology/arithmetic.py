@@ -33,11 +33,17 @@ class ArithmeticRouter:
     seed: int
 
     @cached_property
-    def _component(self) -> Ints:
-        """Return for each GPU which leaves its NIC can reach, as a number; -1 without a leaf."""
-        leaf = self.wiring.nic_leaf[0][self.wiring.gpu_nic].astype(np.int64)
-        label = components(self.wiring)
-        return np.where(leaf >= 0, label[np.maximum(leaf, 0)], -1) if len(label) else np.full(len(leaf), -1)
+    def _reach(self) -> tuple[Ints, Ints]:
+        """Return for each GPU what its leaf can reach, inside its module and anywhere, as numbers; -1 for nothing."""
+        wiring = self.wiring
+        leaf = wiring.nic_leaf[0][wiring.gpu_nic].astype(np.int64)
+        if not len(wiring.leaf_top):
+            return leaf, leaf
+        inside, anywhere = wiring.leaf_top, components(wiring)
+        return (
+            np.where(leaf >= 0, inside[np.maximum(leaf, 0)], -1),
+            np.where(leaf >= 0, anywhere[np.maximum(leaf, 0)], -1),
+        )
 
     def name(self, resource: int) -> str:
         """Return the name of a resource."""
@@ -167,22 +173,24 @@ class ArithmeticRouter:
         wiring = self.wiring
         if relay == "never":
             return src
-        part = self._component
+        inside, anywhere = self._reach
+        is_near = wiring.gpu_module[src] == wiring.gpu_module[dst]
+        target = np.where(is_near, inside[dst], anywhere[dst])
         sender = src.copy()
-        open_ = (part[src] >= 0) & (part[dst] >= 0)
+        is_open = (inside[src] >= 0) & (target >= 0)
         if relay == "auto":
-            open_ &= part[src] != part[dst]
+            is_open &= np.where(is_near, inside[src], anywhere[src]) != target
         per_host = max(plan.node.gpus // plan.node.hosts for plan in wiring.plans)
+        host = wiring.gpu_host_first[src].astype(np.int64)
         for step in range(per_host):
-            if not open_.any():
+            if not is_open.any():
                 break
-            host = wiring.gpu_host_first[src].astype(np.int64)
-            near = np.minimum(host + step, wiring.num_gpus - 1)
-            is_near = wiring.gpu_host_first[near] == host
-            fits = open_ & is_near & (part[near] == part[dst])
-            fits &= (wiring.gpu_rail[near] == wiring.gpu_rail[dst]) | (relay == "auto")
-            sender = np.where(fits & (wiring.gpu_rail[src] != wiring.gpu_rail[near]), near, sender)
-            open_ &= ~fits
+            other = np.minimum(host + step, wiring.num_gpus - 1)
+            fits = is_open & (wiring.gpu_host_first[other] == host)
+            fits &= np.where(is_near, inside[other], anywhere[other]) == target
+            fits &= (wiring.gpu_rail[other] == wiring.gpu_rail[dst]) | (relay == "auto")
+            sender = np.where(fits & (wiring.gpu_rail[src] != wiring.gpu_rail[other]), other, sender)
+            is_open &= ~fits
         return sender
 
     def _is_live(self, leaves: tuple[Ints, ...], way: Climb) -> npt.NDArray[np.bool_]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from simnet.spec.topology import TopologySpec
 from simnet.topology.plan import ModulePlan
 from simnet.topology.wiring import Wiring
 
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 Price = tuple[float, float, float]
 
 
@@ -34,7 +37,7 @@ class JoinCensus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """Counts and figures of a cluster; ``to_dict`` gives what ``show --json`` prints."""
+    """Counts and figures of a cluster; ``to_json`` gives what ``show --json`` prints."""
 
     name: str
     status: str
@@ -62,9 +65,12 @@ class Census:
     assumptions: tuple[str, ...]
     """Estimates behind power and price."""
 
-    def to_dict(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, JsonValue]:
         """Return the census as plain data."""
-        return asdict(self)
+        data: dict[str, JsonValue] = json.loads(json.dumps(asdict(self)))
+        return data
+
+    to_dict = to_json
 
 
 def take_census(spec: TopologySpec, wiring: Wiring) -> Census:

@@ -10,13 +10,13 @@ import numpy as np
 from simnet.errors import Problem, TopologyError
 from simnet.spec.topology import Routing, TopologySpec
 from simnet.topology.arithmetic import ArithmeticRouter
-from simnet.topology.build import wire
 from simnet.topology.census import Census, take_census
 from simnet.topology.fabric import Fabric
 from simnet.topology.graph import build_graph, read_back
 from simnet.topology.links import Links, Nodes, link_bandwidths, link_rows, section_starts
 from simnet.topology.resources import Resources
 from simnet.topology.search import searched_fabric
+from simnet.topology.wire import wire
 from simnet.topology.wiring import Floats, Ids, Ints, Wiring
 
 if TYPE_CHECKING:
@@ -25,23 +25,6 @@ if TYPE_CHECKING:
 ROUTINGS = ("adaptive", "static", "static-no-offset", "ecmp")
 """Routing modes."""
 _NUM_ENDPOINT_SECTIONS = 3
-
-
-def build_cluster(spec: TopologySpec) -> Cluster:
-    """Return the cluster of a spec.
-
-    Raises
-    ------
-    TopologyError
-        If switches have too few ports or modules cannot be joined as asked.
-
-    Examples
-    --------
-    >>> from simnet.spec.load import load_topology
-    >>> build_cluster(load_topology("hgx-h100", {"nodes": 64})).num_gpus
-    512
-    """
-    return Cluster(spec)
 
 
 class Cluster:

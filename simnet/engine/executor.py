@@ -110,10 +110,12 @@ class _Executor:
             raise self._deadlock()
 
     def _clock(self, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
+        """One batch of events after another; simpy is asked whenever a timer or fault comes first."""
         heap = self._heap
+        yield environment.timeout(0)
         while heap:
-            if heap[0][0] > environment.now:
-                yield environment.timeout(heap[0][0] - environment.now)
+            if environment.peek() <= heap[0][0]:
+                yield environment.timeout(max(heap[0][0] - environment.now, 0))
             self._batch()
 
     def _batch(self) -> None:

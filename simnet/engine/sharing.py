@@ -105,11 +105,13 @@ def max_min_rates(
 MAX_WIDTH = 8
 """Columns of the table of entries; a flow with more entries takes several rows."""
 MAX_PADDING = 2
-"""Largest number of cells per entry for which a flow keeps to one row."""
+"""Largest number of cells per entry for which every flow keeps to one row."""
 PACK_BELOW = 0.7
 """The table is packed anew when fewer than this share of its flows still rise."""
-SPARSE = 8
-"""Where fewer than one in so many links occurs, sorting is quicker than a pass over all links."""
+SPARSE = 2
+"""Links are renumbered where there are more than so many per entry."""
+DENSE = 8
+"""Up to so many links per entry, a pass over all links is quicker than sorting the entries."""
 
 
 class _Filling:
@@ -118,7 +120,7 @@ class _Filling:
     The entries lie in a table of a few columns, one column after another in memory (the minimum
     over a row is then a few vector instructions), and one or more rows a flow. Cells that a row
     does not need point to a last link without limit and load nothing. Frozen flows stay in the
-    table at an infinite level, where they bind nothing, until a smaller table is worth its making.
+    table at a level below all others until a smaller table is worth its making.
     """
 
     def __init__(
@@ -136,122 +138,163 @@ class _Filling:
         self._cap, self._weight = cap, weight
         self._flows = np.flatnonzero(counts)
         self._cap_level = (cap / weight)[self._flows]
-        self.num_rising = len(self._flows)
-        names, link = distinct(incidence.link, len(capacity))
-        self._link_name = names
-        self._left = np.append(capacity[names], np.inf)
-        width, self._starts, cells = _table_of(counts[self._flows])
-        num_rows = len(self._flows) if self._starts is None else int(self._starts[-1])
-        self._table = np.full((width, num_rows), len(names))
-        self._table.reshape(-1)[cells] = link
-        self._load = np.zeros((width, num_rows))
-        self._load.reshape(-1)[cells] = incidence.coef * np.repeat(weight * multiplicity, counts)
         self._is_frozen = np.zeros(len(self._flows), dtype=bool)
+        self.num_rising = len(self._flows)
+        self._left, self._link_name = np.append(capacity, np.inf), np.arange(len(capacity))
+        link: NDArray[np.integer[Any]] = incidence.link
+        if len(capacity) > SPARSE * len(link):
+            self._link_name, link = distinct(link, len(capacity))
+            self._left = self._left[np.append(self._link_name, len(capacity))]
+        layout = _lay_out(incidence.indptr[self._flows], counts[self._flows])
+        self._starts = layout.starts
+        self._table = layout.fill(link, len(self._link_name))
+        share = self._per_row((weight * multiplicity)[self._flows])
+        # One row of loads stands for all columns where every coefficient is 1.
+        is_plain = bool((incidence.coef == 1).all())
+        self._load = share[None, :] if is_plain else layout.fill(incidence.coef, 0.0) * share
+        self._is_count = is_plain and bool((share == 1).all())
+        self._num_on_link = np.bincount(self._table.reshape(-1), minlength=len(self._left))
 
     def settle_round(self) -> None:
         """Freeze the flows of every locally tightest link, and those that reach their caps."""
         # Summed afresh, not carried on: what is left of a large sum would be rounding.
-        load = self._by_link(self._table, self._load)
+        load = self._num_on_link if self._is_count else self._by_link(self._table, self._load)
         with np.errstate(divide="ignore", invalid="ignore"):
             level = self._left / load
         level[-1] = np.inf
-        flow_level = np.minimum(self._per_flow(np.minimum, level[self._table]), self._cap_level)
-        capped = self._cap_level <= flow_level
-        flow_level[self._is_frozen] = np.inf
-        tightest = np.full(len(level), np.inf)
-        row_level = self._per_row(flow_level)
-        for links in self._table:
-            np.minimum.at(tightest, links, row_level)
-        settled = level <= tightest * (1 + TIE_TOLERANCE)
+        entry = level.take(self._table)
+        flow_level = np.minimum(self._least(entry), self._cap_level)
+        capped = (self._cap_level <= flow_level) & ~self._is_frozen
+        flow_level[self._is_frozen] = -1
+        # A link is locally tightest if it is a tightest one for every flow on it that rises.
+        tight = np.flatnonzero(entry <= self._per_row(flow_level * (1 + TIE_TOLERANCE)))
+        link = self._table.reshape(-1).take(tight)
+        settled = np.bincount(link, minlength=len(level)) == self._num_on_link
         settled[-1] = False
-        hit = settled[self._table]
-        freeze = (self._per_flow(np.logical_or, hit) | capped) & ~self._is_frozen
-        self._freeze(freeze, flow_level, capped, hit)
+        hit = np.flatnonzero(settled.take(link))
+        flow = self._flow_of_row(tight[hit] % self._table.shape[1])
+        self.bottleneck[self._flows[flow]] = self._link_name[link[hit]]
+        self.bottleneck[self._flows[capped]] = NO_LINK
+        freeze = capped.copy()
+        freeze[flow] = True
+        self._freeze(np.flatnonzero(freeze), flow_level, capped)
         if self.num_rising < PACK_BELOW * len(self._flows):
             self._pack()
 
-    def _freeze(
-        self, freeze: BoolArray, flow_level: FloatArray, capped: BoolArray, hit: BoolArray
-    ) -> None:
-        index = np.flatnonzero(freeze)
-        flows, level, is_capped = self._flows[index], flow_level[index], capped[index]
-        self.rate[flows] = np.where(is_capped, self._cap[flows], self._weight[flows] * level)
+    def _freeze(self, index: IntArray, flow_level: FloatArray, capped: BoolArray) -> None:
+        flows, level = self._flows[index], flow_level[index]
+        self.rate[flows] = np.where(capped[index], self._cap[flows], self._weight[flows] * level)
         self._is_frozen[index] = True
         self.num_rising -= len(index)
-        rows = index if self._starts is None else np.flatnonzero(self._per_row(freeze))
-        table, load = self._table[:, rows], self._load[:, rows]
-        self._name_bottlenecks(rows, table, hit[:, rows])
-        self.bottleneck[flows[is_capped]] = NO_LINK
+        rows, row_level = self._rows_of(index, level)
+        table, load = self._table.take(rows, axis=1), self._load.take(rows, axis=1)
         self._load[:, rows] = 0
-        row_level = level if self._starts is None else self._per_row(flow_level)[rows]
+        self._num_on_link -= np.bincount(table.reshape(-1), minlength=len(self._left))
         load *= np.where(np.isinf(row_level), 0.0, row_level)
         self._left -= self._by_link(table, load)
         np.maximum(self._left, 0, out=self._left)
 
-    def _name_bottlenecks(self, rows: IntArray, table: IntArray, hit: BoolArray) -> None:
-        column = hit.argmax(axis=0)
-        position = np.arange(len(rows))
-        is_hit = hit[column, position]
-        owner = rows if self._starts is None else np.searchsorted(self._starts, rows, "right") - 1
-        link = table[column, position][is_hit]
-        self.bottleneck[self._flows[owner[is_hit]]] = self._link_name[link]
-
     def _pack(self) -> None:
         """Leave the frozen flows and the links that only they used out of the table."""
-        keep = ~self._is_frozen
-        rows = self._per_row(keep)
+        keep = np.flatnonzero(~self._is_frozen)
+        rows, _ = self._rows_of(keep, self._cap_level[keep])
         if self._starts is not None:
             num_rows = np.diff(self._starts)[keep]
             self._starts = np.concatenate([[0], np.cumsum(num_rows)])
         self._flows, self._cap_level = self._flows[keep], self._cap_level[keep]
-        self._is_frozen = self._is_frozen[keep]
-        self._table, self._load = self._table[:, rows], self._load[:, rows]
+        self._is_frozen = np.zeros(len(keep), dtype=bool)
+        self._table, self._load = self._table.take(rows, axis=1), self._load.take(rows, axis=1)
         last = len(self._left) - 1
         if self._table.size < last:
             used, table = distinct(np.append(self._table.reshape(-1), last), last + 1)
             self._table = table[:-1].reshape(self._table.shape)
             self._left, self._link_name = self._left[used], self._link_name[used[:-1]]
+            self._num_on_link = self._num_on_link[used]
 
     def _by_link(self, table: IntArray, amount: FloatArray) -> FloatArray:
-        return np.bincount(table.reshape(-1), amount.reshape(-1), minlength=len(self._left))
+        cells = np.broadcast_to(amount, table.shape).reshape(-1)
+        total: FloatArray = np.bincount(table.reshape(-1), cells, minlength=len(self._left))
+        return total
 
-    def _per_flow(self, combine: np.ufunc, cells: NDArray[Any]) -> NDArray[Any]:
-        rows: NDArray[Any] = combine.reduce(cells, axis=0)
-        return rows if self._starts is None else combine.reduceat(rows, self._starts[:-1])
+    # -- flows and their rows; None as starts means one row each ----------------------------
 
-    def _per_row(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _least(self, cells: FloatArray) -> FloatArray:
+        rows: FloatArray = cells.min(axis=0)
+        return rows if self._starts is None else np.minimum.reduceat(rows, self._starts[:-1])
+
+    def _per_row(self, values: FloatArray) -> FloatArray:
         return values if self._starts is None else np.repeat(values, np.diff(self._starts))
 
+    def _flow_of_row(self, rows: IntArray) -> IntArray:
+        return rows if self._starts is None else np.searchsorted(self._starts, rows, "right") - 1
 
-def _table_of(counts: IntArray) -> tuple[int, IntArray | None, IntArray]:
-    """Columns of a table for rows of so many entries, first table row of each (None if one each,
-    else with the end), and the cell of each entry.
-    """
+    def _rows_of(self, index: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Rows of the flows at ``index``, and the value of each row's flow."""
+        if self._starts is None:
+            return index, values
+        rows = runs(self._starts[index], np.diff(self._starts)[index])
+        return rows, np.repeat(values, np.diff(self._starts)[index])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """Where the entries of flows lie in a table."""
+
+    starts: IntArray | None
+    """First row of each flow, and the end; None if each takes one row."""
+    begin: IntArray
+    """First entry of each row."""
+    length: IntArray
+    """Entries of each row."""
+
+    def fill(self, values: NDArray[Any], padding: float) -> NDArray[Any]:
+        """Table of the entries' values."""
+        width = int(self.length.max(initial=1))
+        dtype = np.int64 if np.issubdtype(values.dtype, np.integer) else np.float64
+        table = np.full((width, len(self.begin)), padding, dtype=dtype)
+        shortest = int(self.length.min(initial=0))
+        for column in range(width):
+            if column < shortest:
+                table[column] = values[self.begin + column]
+                continue
+            rows = np.flatnonzero(self.length > column)
+            table[column, rows] = values[self.begin[rows] + column]
+        return table
+
+
+def _lay_out(begin: IntArray, counts: IntArray) -> _Layout:
+    """Room in a table for flows with so many entries from ``begin`` on."""
     num_flows, num_entries = len(counts), int(counts.sum())
-    if num_flows == 0:
-        return 1, None, counts
-    longest = int(counts.max())
-    ends = np.cumsum(counts)
-    within = np.arange(num_entries) - np.repeat(ends - counts, counts)
+    longest = int(counts.max(initial=1))
     if longest <= MAX_WIDTH and longest * num_flows <= MAX_PADDING * num_entries:
-        within *= num_flows
-        within += np.repeat(np.arange(num_flows), counts)
-        return longest, None, within
-    width = min(MAX_WIDTH, -(-num_entries // num_flows))
-    starts = np.concatenate([[0], np.cumsum(-(-counts // width))])
-    row, column = np.divmod(within, width)
-    return width, starts, column * int(starts[-1]) + row + np.repeat(starts[:-1], counts)
+        return _Layout(starts=None, begin=begin, length=counts)
+    width = min(MAX_WIDTH, -(-num_entries // max(num_flows, 1)))
+    num_rows = -(-counts // max(width, 1))
+    starts = np.concatenate([[0], np.cumsum(num_rows)])
+    before = width * (np.arange(starts[-1]) - np.repeat(starts[:-1], num_rows))
+    return _Layout(
+        starts=starts,
+        begin=np.repeat(begin, num_rows) + before,
+        length=np.minimum(np.repeat(counts, num_rows) - before, width),
+    )
+
+
+def runs(start: IntArray, counts: IntArray) -> IntArray:
+    """Integers from each start on, as many as its count, one run after the other."""
+    ends = np.cumsum(counts)
+    position = np.arange(int(counts.sum()), dtype=np.int64)
+    return position + np.repeat(start - (ends - counts), counts)
 
 
 def distinct(ids: NDArray[np.integer[Any]], size: int) -> tuple[IntArray, IntArray]:
-    """The ids that occur, ascending, and for each entry where its id stands among them.
+    """Ids that occur, ascending, and for each entry where its id stands among them.
 
     Parameters
     ----------
     ids
         Shape (num_entries,), each at least 0 and less than ``size``.
     """
-    if SPARSE * len(ids) < size:
+    if DENSE * len(ids) < size:
         names, place = np.unique(ids, return_inverse=True)
         return names.astype(np.int64), place
     is_used = np.zeros(size, dtype=bool)

@@ -31,7 +31,7 @@ from simnet.topology.build import build_cluster
 from simnet.topology.cluster import Cluster
 from simnet.topology.fabric import Fabric
 from simnet.units import MINUTE_S
-from simnet.workload.checks import check_divides
+from simnet.workload.checks import check_divides, num_sequences
 from simnet.workload.layout import pipeline_layout
 from simnet.workload.memory import MemoryEstimate, require_fit
 from simnet.workload.ops import Comm, StepPlan
@@ -208,7 +208,7 @@ def _result(
     steps = math.nan
     minutes = math.nan
     if case.target is not None:
-        steps = case.target.samples / case.workload.batch.global_batch_size
+        steps = case.target.samples / num_sequences(case.workload, prepared.grid.dp)
         minutes = (steps * step_s + case.target.evaluation) / MINUTE_S
     return Result(
         name=case.name,
@@ -224,7 +224,7 @@ def _result(
         breakdown_s=parts,
         hottest_link=links.hottest,
         link_classes=links.classes,
-        census=prepared.cluster.census().to_json(),
+        census=prepared.cluster.census().to_dict(),
         memory=_memory(prepared.memory),
         engine=_engine_use(trace, bracket),
         bottleneck=bottleneck_sentence(parts, step_s),

@@ -43,12 +43,24 @@ class ParallelismSpec(SpecModel):
 
 
 class BatchSpec(SpecModel):
-    """Sequences of a step."""
+    """Sequences of a step: for the whole job (strong scaling) or for each replica (weak scaling)."""
 
-    global_batch_size: int = Field(gt=0)
-    """Sequences per optimizer step, all replicas together."""
+    global_batch_size: Annotated[int, Field(gt=0)] | None = None
+    """Sequences per optimizer step, all replicas together; give this or ``num_micro_batches``."""
+    num_micro_batches: Annotated[int, Field(gt=0)] | None = None
+    """Micro-batches that each replica runs in a step, whatever the number of replicas."""
     micro_batch_size: int = Field(default=1, gt=0)
     """Sequences that pass a stage at a time."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.global_batch_size is None) == (self.num_micro_batches is None):
+            raise PydanticCustomError(
+                "batch",
+                "give global_batch_size or num_micro_batches, one of the two",
+                {"found": f"{self.global_batch_size} and {self.num_micro_batches}"},
+            )
+        return self
 
 
 class LayoutSpec(SpecModel):

@@ -37,6 +37,9 @@ def num_micro_batches(workload: WorkloadSpec, dp: int) -> int:
         If the global batch does not divide over replicas and micro-batch size.
     """
     batch = workload.batch
+    if batch.num_micro_batches is not None:
+        return batch.num_micro_batches
+    assert batch.global_batch_size is not None
     share = dp * batch.micro_batch_size
     count, rest = divmod(batch.global_batch_size, share)
     if rest or not count:
@@ -51,6 +54,17 @@ def num_micro_batches(workload: WorkloadSpec, dp: int) -> int:
             )
         )
     return count
+
+
+def num_sequences(workload: WorkloadSpec, dp: int) -> int:
+    """Return the sequences of a step, all replicas together.
+
+    Raises
+    ------
+    LayoutError
+        If the global batch does not divide over replicas and micro-batch size.
+    """
+    return num_micro_batches(workload, dp) * dp * workload.batch.micro_batch_size
 
 
 def _remainder(what: str, count: int, axis: str, degree: int) -> list[Problem]:

@@ -101,6 +101,6 @@ def _with_degrees(workload: WorkloadSpec, *, tp: int, pp: int, dp: int) -> Workl
             "layout": "balanced",
             "schedule": "1f1b",
             "parallelism": workload.parallelism.model_copy(update=degrees),
-            "batch": batch.model_copy(update={"global_batch_size": sequences}),
+            "batch": batch.model_copy(update={"global_batch_size": sequences, "num_micro_batches": None}),
         }
     )

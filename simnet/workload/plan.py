@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from simnet.spec.compute import KernelPreset
 from simnet.spec.parts import GpuPart
 from simnet.spec.workload import WorkloadSpec
-from simnet.workload.checks import check_divides, num_micro_batches
+from simnet.workload.checks import check_divides, num_micro_batches, num_sequences
 from simnet.workload.comms import ChunkKind
 from simnet.workload.kernels import ChunkTimes, chunk_times, optimizer_time
 from simnet.workload.layout import Layout, pipeline_layout
@@ -131,7 +131,7 @@ def assemble(
         )
         for stage in range(layout.num_stages)
     )
-    sequences, length = workload.batch.global_batch_size, workload.sequence_length
+    sequences, length = num_sequences(workload, dp), workload.sequence_length
     useful = model_flops(workload.model, sequences=sequences, sequence_length=length)
     again = recomputed_flops(
         workload.model,

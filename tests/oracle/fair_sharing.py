@@ -26,3 +26,35 @@ def water_filling(capacity, usage, cap, weight):
         rate[stop] = weight[stop] * lowest
         rising &= ~stop
     return rate
+
+
+def dense(incidence, num_links):
+    """The (num_links, num_flows) matrix of an incidence."""
+    usage = np.zeros((num_links, incidence.num_flows))
+    flow = np.repeat(np.arange(incidence.num_flows), np.diff(incidence.indptr))
+    np.add.at(usage, (incidence.link, flow), incidence.coef)
+    return usage
+
+
+def why_unfair(capacity, usage, cap, weight, rate, tolerance=1e-9):
+    """What contradicts max-min fairness, as text; empty when the rates are the fair ones.
+
+    Rates are fair exactly if they are feasible and each flow sits at its own cap or has a
+    saturated link on which no flow has a larger rate per weight (Bertsekas & Gallager, Data
+    Networks, section 6.5.2).
+    """
+    used = usage @ rate
+    if (used > capacity * (1 + tolerance)).any():
+        return f"links {np.flatnonzero(used > capacity * (1 + tolerance))} carry more than they can"
+    if (rate > cap * (1 + tolerance)).any():
+        return f"flows {np.flatnonzero(rate > cap * (1 + tolerance))} pass their caps"
+    saturated = used >= capacity * (1 - tolerance)
+    share = rate / weight
+    for flow in range(len(rate)):
+        is_largest = [
+            share[flow] >= share[usage[link] > 0].max() * (1 - tolerance)
+            for link in np.flatnonzero(saturated & (usage[:, flow] > 0))
+        ]
+        if not any(is_largest) and rate[flow] < cap[flow] * (1 - tolerance):
+            return f"flow {flow} could have more"
+    return ""

@@ -57,6 +57,8 @@ class KernelPreset(SpecModel):
     """HBM bandwidth of the datasheet [B/s]."""
     memory_efficiency: float = Field(gt=0, le=1)
     """Share of it that a streaming kernel reaches."""
+    nvlink_bytes_per_s: float
+    """NVLink bandwidth of the datasheet per direction, the yardstick of contention [B/s]."""
     cast_bytes_per_element: float
     """Bytes moved to quantise one element, all copies together."""
     transpose_bytes_per_element: float
@@ -74,7 +76,7 @@ class KernelPreset(SpecModel):
     step_overhead_s: float
     """Host time per step that nothing hides [s]."""
     contention_share: float
-    """Part of the time of a TP or CP collective beside compute by which it slows the compute."""
+    """By how much a TP or CP collective beside compute slows it, over its bytes on NVLink."""
     contention_share_dp: float
     """The same for gradient reductions and parameter gathers."""
     jitter: float
@@ -266,6 +268,7 @@ def _resolve(
         exponential_exposed_share=laws.exponential_exposed_share.value,
         hbm_bytes_per_s=gpu.hbm_bandwidth,
         memory_efficiency=generation.memory_efficiency.value,
+        nvlink_bytes_per_s=gpu.nvlink_bandwidth,
         cast_bytes_per_element=0.0 if precision in HALF_PRECISIONS else laws.cast_bytes[precision].value,
         transpose_bytes_per_element=generation.transpose_bytes_per_element.value if precision == "fp8" else 0.0,
         launch_gap_s=laws.launch_gap.si,

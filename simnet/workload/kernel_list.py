@@ -28,7 +28,6 @@ EMBEDDING_BACKWARD_BYTES = 10.0  # scatter-add into fp32
 # Unfused attention: passes over one score, 16 bit with a 1-byte dropout mask (Korthikanti, table 2: 5as/h kept).
 SCORE_FORWARD_BYTES = 11.0
 SCORE_BACKWARD_BYTES = 17.0
-WGRAD_ACCUMULATE_BYTES = 8.0  # read and write an fp32 main gradient for each micro-batch
 
 
 class Unit(StrEnum):
@@ -91,6 +90,7 @@ class ChunkShape:
     tp: int = 1
     cp: int = 1
     linear_bytes: float = BF16_BYTES
+    gradient_bytes: float = FP32_BYTES
     is_attention_fused: bool = True
     is_sequence_parallel: bool = True
 
@@ -119,6 +119,11 @@ class ChunkShape:
     def mlp_width(self) -> float:
         """Width of the first MLP product on one tensor-parallel rank, both halves of a gated one."""
         return self.ffn * (2 if self.gated_mlp else 1) / self.tp
+
+    @property
+    def accumulate_bytes(self) -> float:
+        """Bytes per weight to read and write the main gradient, once per micro-batch."""
+        return 2 * self.gradient_bytes
 
     @property
     def linear_parameters(self) -> float:
@@ -205,7 +210,7 @@ def loss_forward(shape: ChunkShape, *, bytes_per_logit: float) -> tuple[Kernel, 
 def loss_backward(shape: ChunkShape, *, bytes_per_logit: float) -> tuple[Kernel, ...]:
     """Return the backward kernels of the loss, the logits and the last norm."""
     width = shape.vocab / shape.tp
-    accumulate = WGRAD_ACCUMULATE_BYTES * width * shape.hidden
+    accumulate = shape.accumulate_bytes * width * shape.hidden
     return (
         _memory("cross entropy", bytes_per_logit * shape.tokens * width),
         _head_gemm("logits dgrad", shape.tokens, shape.hidden, width, extra_bytes=0.0),
@@ -238,7 +243,7 @@ def _head_gemm(name: str, m: float, n: float, k: float, *, extra_bytes: float) -
 def _gemm_backward(
     name: str, tokens: float, out_width: float, in_width: float, shape: ChunkShape
 ) -> tuple[Kernel, ...]:
-    accumulate = WGRAD_ACCUMULATE_BYTES * out_width * in_width
+    accumulate = shape.accumulate_bytes * out_width * in_width
     return (
         _gemm(f"{name} dgrad", tokens, in_width, out_width, shape),
         _gemm(f"{name} wgrad", out_width, in_width, tokens, shape, extra_bytes=accumulate),

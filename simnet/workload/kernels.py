@@ -13,9 +13,9 @@ from simnet.spec.compute import LINEAR_BYTES, KernelPreset, load_preset
 from simnet.spec.model import ModelSpec
 from simnet.spec.parts import GpuPart
 from simnet.spec.workload import WorkloadSpec
+from simnet.workload.comms import ChunkKind, pass_exchanges
 from simnet.workload.kernel_list import (
     BF16_BYTES,
-    FP32_BYTES,
     ChunkShape,
     Kernel,
     Unit,
@@ -27,6 +27,8 @@ from simnet.workload.kernel_list import (
     loss_backward,
     loss_forward,
 )
+from simnet.workload.ops import Category
+from simnet.workload.shards import gathered_parameter_bytes, gradient_bytes
 
 __all__ = ["ChunkTimes", "KernelPreset", "chunk_shape", "chunk_times", "kernel_time", "load_preset", "optimizer_time"]
 
@@ -100,9 +102,10 @@ def chunk_times(
         head_backward = loss_backward(shape, bytes_per_logit=preset.loss_backward_bytes_per_logit)
         forward = _added(forward, _pass_times(head_forward, preset, False, is_graph))
         backward = _added(backward, _pass_times(head_backward, preset, True, is_graph))
+    kind = ChunkKind(layers=layers, has_embedding=has_embedding, has_loss=has_loss)
     return ChunkTimes(
-        forward_s=forward[0],
-        backward_s=backward[0],
+        forward_s=forward[0] + _contention_s(workload, gpu, preset, kind, is_backward=False),
+        backward_s=backward[0] + _contention_s(workload, gpu, preset, kind, is_backward=True),
         forward_floor_s=forward[1],
         backward_floor_s=backward[1],
         forward_attention_s=forward[2],
@@ -131,13 +134,15 @@ def optimizer_time(
     Notes
     -----
     Bytes over HBM x efficiency: Adam on an fp32 master copy touches the shard (gradient, master, two
-    moments, 16-bit weight), clearing the gradients touches all parameters.
+    moments, 16-bit weight), clearing the gradients touches all parameters. What overlapped gradient
+    traffic took from the passes is charged here too, since it falls in few of them.
     """
     shard = parameters / (replicas if workload.sharding == "zero1" else 1)
-    clear = FP32_BYTES * parameters if workload.gradient_dtype == "fp32" else BF16_BYTES * parameters
+    clear = gradient_bytes(workload) * parameters
     quantise = preset.cast_bytes_per_element * matrix_parameters
     num_bytes = preset.optimizer_bytes_per_parameter * shard + clear + quantise
-    return num_bytes / (preset.hbm_bytes_per_s * preset.memory_efficiency) + preset.step_overhead_s
+    busy_s = num_bytes / (preset.hbm_bytes_per_s * preset.memory_efficiency)
+    return busy_s + preset.step_overhead_s + _dp_contention_s(workload, preset, parameters, matrix_parameters, replicas)
 
 
 def chunk_shape(model: ModelSpec, workload: WorkloadSpec) -> ChunkShape:
@@ -156,9 +161,36 @@ def chunk_shape(model: ModelSpec, workload: WorkloadSpec) -> ChunkShape:
         tp=workload.parallelism.tp,
         cp=workload.parallelism.cp,
         linear_bytes=LINEAR_BYTES[workload.precision],
+        gradient_bytes=gradient_bytes(workload),
         is_attention_fused=workload.attention_kernel == "flash",
         is_sequence_parallel=workload.sequence_parallel,
     )
+
+
+def _contention_s(
+    workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, kind: ChunkKind, *, is_backward: bool
+) -> float:
+    """Return by how much collectives beside the pass slow its kernels: they take SMs and HBM bandwidth [s]."""
+    wire_bytes = 0.0
+    for exchange in pass_exchanges(workload, kind, is_backward=is_backward):
+        if exchange.position == "beside":
+            ranks = workload.parallelism.tp if exchange.category is Category.TP else workload.parallelism.cp
+            passes = 2 if exchange.op == "all_reduce" else 1
+            wire_bytes += passes * exchange.size_bytes * (ranks - 1) / ranks
+    return preset.contention_share * wire_bytes / gpu.nvlink_bandwidth
+
+
+def _dp_contention_s(
+    workload: WorkloadSpec, preset: KernelPreset, parameters: float, matrix_parameters: float, replicas: int
+) -> float:
+    """Return the same for gradients and parameters that are moved beside the passes [s]."""
+    moved = 0.0
+    if workload.overlap.dp_grad:
+        moved += gradient_bytes(workload) * parameters * (1 if workload.sharding == "zero1" else 2)
+    if workload.overlap.dp_param and workload.sharding == "zero1":
+        moved += gathered_parameter_bytes(workload) * matrix_parameters
+        moved += BF16_BYTES * (parameters - matrix_parameters)
+    return preset.contention_share_dp * moved * (replicas - 1) / replicas / preset.nvlink_bytes_per_s
 
 
 def kernel_time(kernel: Kernel, preset: KernelPreset, *, is_backward: bool = False) -> KernelTime:

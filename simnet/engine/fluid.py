@@ -14,8 +14,8 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simnet.engine.rates import take_rows
-from simnet.engine.sharing import Incidence, max_min_rates
+from simnet.engine.incidence import Incidence, take_rows
+from simnet.engine.sharing import max_min_rates
 from simnet.errors import Problem, TopologyError
 
 FloatArray = NDArray[np.float64]

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from simnet.engine.incidence import Incidence, take_rows
 from simnet.engine.program import Geometry, Program
-from simnet.engine.sharing import NO_LINK, Incidence, max_min_rates
+from simnet.engine.sharing import NO_LINK, max_min_rates
 from simnet.errors import PhysicsError, Problem
 
 FloatArray = NDArray[np.float64]
@@ -163,16 +164,6 @@ class RateBook:
                 )
             )
         np.maximum(self.peak, share, out=self.peak)
-
-
-def take_rows(incidence: Incidence, rows: IntArray) -> Incidence:
-    """The given rows of an incidence, in order."""
-    start = incidence.indptr[rows]
-    counts = incidence.indptr[rows + 1] - start
-    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(counts, out=indptr[1:])
-    entry = np.arange(indptr[-1]) + np.repeat(start - indptr[:-1], counts)
-    return Incidence(indptr=indptr, link=incidence.link[entry], coef=incidence.coef[entry])
 
 
 def stack_rows(geometries: Sequence[Geometry], rows: Sequence[IntArray]) -> Incidence:

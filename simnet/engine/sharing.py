@@ -19,6 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simnet.engine.incidence import Incidence, distinct, lay_out, runs
+
+__all__ = ["NO_LINK", "TIE_TOLERANCE", "Incidence", "Rates", "max_min_rates"]
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -28,23 +32,6 @@ TIE_TOLERANCE = 1e-13
 
 NO_LINK = -1
 """Bottleneck of a flow that sits at its own cap."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incidence:
-    """Which flow uses which link, and with how much of its rate (compressed rows by flow)."""
-
-    indptr: IntArray
-    """Start of each flow's entries, shape (num_flows + 1,)."""
-    link: NDArray[np.int32]
-    """Link of each entry, shape (num_entries,)."""
-    coef: FloatArray
-    """Share of the flow's rate that the entry puts on the link, shape (num_entries,)."""
-
-    @property
-    def num_flows(self) -> int:
-        """Number of flows."""
-        return len(self.indptr) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +89,10 @@ def max_min_rates(
     return Rates(rate=filling.rate, bottleneck=filling.bottleneck, rounds=rounds)
 
 
-MAX_WIDTH = 8
-"""Columns of the table of entries; a flow with more entries takes several rows."""
-MAX_PADDING = 2
-"""Largest number of cells per entry for which every flow keeps to one row."""
 PACK_BELOW = 0.7
 """The table is packed anew when fewer than this share of its flows still rise."""
 SPARSE = 2
 """Links are renumbered where there are more than so many per entry."""
-DENSE = 8
-"""Up to so many links per entry, a pass over all links is quicker than sorting the entries."""
 
 
 class _Filling:
@@ -145,7 +126,7 @@ class _Filling:
         if len(capacity) > SPARSE * len(link):
             self._link_name, link = distinct(link, len(capacity))
             self._left = self._left[np.append(self._link_name, len(capacity))]
-        layout = _lay_out(incidence.indptr[self._flows], counts[self._flows])
+        layout = lay_out(incidence.indptr[self._flows], counts[self._flows])
         self._starts = layout.starts
         self._table = layout.fill(link, len(self._link_name))
         share = self._per_row((weight * multiplicity)[self._flows])
@@ -213,8 +194,8 @@ class _Filling:
 
     def _by_link(self, table: IntArray, amount: FloatArray) -> FloatArray:
         cells = np.broadcast_to(amount, table.shape).reshape(-1)
-        total: FloatArray = np.bincount(table.reshape(-1), cells, minlength=len(self._left))
-        return total
+        total = np.bincount(table.reshape(-1), weights=cells, minlength=len(self._left))
+        return total.astype(np.float64, copy=False)
 
     # -- flows and their rows; None as starts means one row each ----------------------------
 
@@ -232,71 +213,5 @@ class _Filling:
         """Rows of the flows at ``index``, and the value of each row's flow."""
         if self._starts is None:
             return index, values
-        rows = runs(self._starts[index], np.diff(self._starts)[index])
-        return rows, np.repeat(values, np.diff(self._starts)[index])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """Where the entries of flows lie in a table."""
-
-    starts: IntArray | None
-    """First row of each flow, and the end; None if each takes one row."""
-    begin: IntArray
-    """First entry of each row."""
-    length: IntArray
-    """Entries of each row."""
-
-    def fill(self, values: NDArray[Any], padding: float) -> NDArray[Any]:
-        """Table of the entries' values."""
-        width = int(self.length.max(initial=1))
-        dtype = np.int64 if np.issubdtype(values.dtype, np.integer) else np.float64
-        table = np.full((width, len(self.begin)), padding, dtype=dtype)
-        shortest = int(self.length.min(initial=0))
-        for column in range(width):
-            if column < shortest:
-                table[column] = values[self.begin + column]
-                continue
-            rows = np.flatnonzero(self.length > column)
-            table[column, rows] = values[self.begin[rows] + column]
-        return table
-
-
-def _lay_out(begin: IntArray, counts: IntArray) -> _Layout:
-    """Room in a table for flows with so many entries from ``begin`` on."""
-    num_flows, num_entries = len(counts), int(counts.sum())
-    longest = int(counts.max(initial=1))
-    if longest <= MAX_WIDTH and longest * num_flows <= MAX_PADDING * num_entries:
-        return _Layout(starts=None, begin=begin, length=counts)
-    width = min(MAX_WIDTH, -(-num_entries // max(num_flows, 1)))
-    num_rows = -(-counts // max(width, 1))
-    starts = np.concatenate([[0], np.cumsum(num_rows)])
-    before = width * (np.arange(starts[-1]) - np.repeat(starts[:-1], num_rows))
-    return _Layout(
-        starts=starts,
-        begin=np.repeat(begin, num_rows) + before,
-        length=np.minimum(np.repeat(counts, num_rows) - before, width),
-    )
-
-
-def runs(start: IntArray, counts: IntArray) -> IntArray:
-    """Integers from each start on, as many as its count, one run after the other."""
-    ends = np.cumsum(counts)
-    position = np.arange(int(counts.sum()), dtype=np.int64)
-    return position + np.repeat(start - (ends - counts), counts)
-
-
-def distinct(ids: NDArray[np.integer[Any]], size: int) -> tuple[IntArray, IntArray]:
-    """Ids that occur, ascending, and for each entry where its id stands among them.
-
-    Parameters
-    ----------
-    ids
-        Shape (num_entries,), each at least 0 and less than ``size``.
-    """
-    if DENSE * len(ids) < size:
-        names, place = np.unique(ids, return_inverse=True)
-        return names.astype(np.int64), place
-    is_used = np.zeros(size, dtype=bool)
-    is_used[ids] = True
-    return np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[ids]
+        num_rows = np.diff(self._starts)[index]
+        return runs(self._starts[index], num_rows), np.repeat(values, num_rows)

@@ -67,7 +67,7 @@ class StepEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pass:
-    """One pass of a chunk: compute and what communication exposes [s]."""
+    """Passes of chunks: compute and what communication exposes [s]."""
 
     compute_s: float
     tp_s: float
@@ -76,6 +76,40 @@ class _Pass:
     @property
     def total_s(self) -> float:
         return self.compute_s + self.tp_s + self.cp_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Exchanges:
+    """Tensor- and context-parallel collectives of one pass of a chunk [s]."""
+
+    tp_s: float
+    tp_beside_s: float
+    cp_s: float
+    cp_beside_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """What does not depend on kernels: chunks, replicated traffic and weights of a stage."""
+
+    kinds: tuple[ChunkKind, ...]
+    index: int
+    reduces_s: tuple[float, ...]
+    gathers_s: tuple[float, ...]
+    parameters: float
+    matrix_parameters: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """A workload on a network, without its kernels."""
+
+    layout: Layout
+    micro_batches: int
+    exchanges: tuple[tuple[ChunkKind, _Exchanges, _Exchanges], ...]
+    """Kinds of chunk with what they exchange forward and backward."""
+    stages: tuple[_Stage, ...]
+    exposed_pp_s: float
 
 
 def estimate_step(
@@ -97,101 +131,10 @@ def estimate_step(
     LayoutError
         If layers, heads, sequence or batch do not divide.
     """
-    require_dense(workload.model)
-    check_divides(workload)
-    layout = pipeline_layout(workload)
-    micro_batches = num_micro_batches(workload, dp)
-    passes = {
-        (kind, is_backward): _pass(workload, gpu, preset, network, kind, dp=dp, is_backward=is_backward)
-        for kind in _kinds(layout)
-        for is_backward in (False, True)
-    }
-    stages = [_stage(layout, passes, stage) for stage in range(layout.num_stages)]
-    slowest = max(stages, key=lambda item: item.total_s)
-    jitter = 1 + preset.jitter * math.sqrt(2 * math.log(max(2, dp * _replica_size(workload))))
-    bubble_s = _bubble_s(layout, [stage.total_s for stage in stages]) * jitter
-    floor_s = micro_batches * max(_floor_s(layout, workload, gpu, preset, stage) for stage in range(layout.num_stages))
-    return StepEstimate(
-        compute_s=micro_batches * slowest.compute_s * jitter,
-        exposed_tp_s=micro_batches * slowest.tp_s * jitter,
-        exposed_cp_s=micro_batches * slowest.cp_s * jitter,
-        exposed_pp_s=_exposed_pp_s(workload, layout, network, micro_batches=micro_batches, dp=dp),
-        exposed_dp_s=max(
-            _exposed_dp_s(workload, layout, network, passes, stage, dp=dp, micro_batches=micro_batches)
-            for stage in range(layout.num_stages)
-        ),
-        bubble_s=bubble_s,
-        optimizer_s=max(_optimizer_s(workload, layout, preset, stage, dp=dp) for stage in range(layout.num_stages)),
-        floor_s=floor_s,
-    )
-
-
-def _replica_size(workload: WorkloadSpec) -> int:
-    degrees = workload.parallelism
-    return degrees.tp * degrees.cp * degrees.pp
-
-
-def _kinds(layout: Layout) -> tuple[ChunkKind, ...]:
-    chunks = range(layout.num_chunks)
-    return tuple({chunk_kind(layout, stage, chunk): None for stage in range(layout.num_stages) for chunk in chunks})
-
-
-def _pass(
-    workload: WorkloadSpec,
-    gpu: GpuPart,
-    preset: KernelPreset,
-    network: ScreenNetwork,
-    kind: ChunkKind,
-    *,
-    dp: int,
-    is_backward: bool,
-) -> _Pass:
-    """Return one pass of a chunk; collectives beside it are exposed where they outlast the compute."""
-    times = chunk_times(
-        workload.model,
-        workload,
-        gpu,
-        preset,
-        layers=kind.layers,
-        has_embedding=kind.has_embedding,
-        has_loss=kind.has_loss,
-    )
-    compute_s = times.backward_s if is_backward else times.forward_s
-    exposed = {Category.TP: 0.0, Category.CP: 0.0}
-    beside = {Category.TP: 0.0, Category.CP: 0.0}
-    for item in pass_exchanges(workload, kind, is_backward=is_backward):
-        axes = ("tp",) if item.category is Category.TP else ("cp",)
-        cost_s = item.count * _collective_s(
-            item.op, item.size_bytes / item.count, _group(workload, axes, dp, network), network
-        )
-        (beside if item.position == "beside" else exposed)[item.category] += cost_s
-    # Tensor- and context-parallel collectives run on streams of their own.
-    return _Pass(
-        compute_s=compute_s,
-        tp_s=exposed[Category.TP] + max(0.0, beside[Category.TP] - compute_s),
-        cp_s=exposed[Category.CP] + max(0.0, beside[Category.CP] - compute_s),
-    )
-
-
-def _stage(layout: Layout, passes: dict[tuple[ChunkKind, bool], _Pass], stage: int) -> _Pass:
-    """Return the passes of one micro-batch through all chunks of *stage* together."""
-    found = [
-        passes[chunk_kind(layout, stage, chunk), is_backward]
-        for chunk in range(layout.num_chunks)
-        for is_backward in (False, True)
-    ]
-    return _Pass(
-        compute_s=sum(item.compute_s for item in found),
-        tp_s=sum(item.tp_s for item in found),
-        cp_s=sum(item.cp_s for item in found),
-    )
-
-
-def _floor_s(layout: Layout, workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, stage: int) -> float:
-    """Return the roofline of one micro-batch on *stage* [s]."""
-    total = 0.0
-    for chunk in range(layout.num_chunks):
-        kind = chunk_kind(layout, stage, chunk)
+    job = _job(workload, dp, network)
+    passes: dict[ChunkKind, tuple[_Pass, _Pass]] = {}
+    floors_s: dict[ChunkKind, float] = {}
+    for kind, forward, backward in job.exchanges:
         times = chunk_times(
             workload.model,
             workload,
@@ -201,8 +144,121 @@ def _floor_s(layout: Layout, workload: WorkloadSpec, gpu: GpuPart, preset: Kerne
             has_embedding=kind.has_embedding,
             has_loss=kind.has_loss,
         )
-        total += times.forward_floor_s + times.backward_floor_s
-    return total
+        passes[kind] = (_pass(times.forward_s, forward), _pass(times.backward_s, backward))
+        floors_s[kind] = times.forward_floor_s + times.backward_floor_s
+    stages = [_added([one for kind in stage.kinds for one in passes[kind]]) for stage in job.stages]
+    slowest = max(stages, key=lambda item: item.total_s)
+    jitter = 1 + preset.jitter * math.sqrt(2 * math.log(max(2, dp * _replica_size(workload))))
+    scale = job.micro_batches * jitter
+    return StepEstimate(
+        compute_s=scale * slowest.compute_s,
+        exposed_tp_s=scale * slowest.tp_s,
+        exposed_cp_s=scale * slowest.cp_s,
+        exposed_pp_s=job.exposed_pp_s,
+        exposed_dp_s=max(_exposed_dp_s(workload, job, passes, stage) for stage in job.stages),
+        bubble_s=_bubble_s(job.layout, [stage.total_s for stage in stages]) * jitter,
+        optimizer_s=max(
+            optimizer_time(
+                workload,
+                preset,
+                parameters=stage.parameters,
+                replicas=dp * workload.parallelism.cp,
+                matrix_parameters=stage.matrix_parameters,
+            )
+            for stage in job.stages
+        ),
+        floor_s=job.micro_batches * max(sum(floors_s[kind] for kind in stage.kinds) for stage in job.stages),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
+    """Return layout and communication of a workload."""
+    require_dense(workload.model)
+    check_divides(workload)
+    layout = pipeline_layout(workload)
+    micro_batches = num_micro_batches(workload, dp)
+    stages = tuple(_stage(workload, layout, network, stage, dp=dp) for stage in range(layout.num_stages))
+    kinds = dict.fromkeys(kind for stage in stages for kind in stage.kinds)
+    return _Job(
+        layout=layout,
+        micro_batches=micro_batches,
+        exchanges=tuple(
+            (
+                kind,
+                _exchanges(workload, network, kind, dp=dp, is_backward=False),
+                _exchanges(workload, network, kind, dp=dp, is_backward=True),
+            )
+            for kind in kinds
+        ),
+        stages=stages,
+        exposed_pp_s=_exposed_pp_s(workload, layout, network, micro_batches=micro_batches, dp=dp),
+    )
+
+
+def _replica_size(workload: WorkloadSpec) -> int:
+    degrees = workload.parallelism
+    return degrees.tp * degrees.cp * degrees.pp
+
+
+def _exchanges(
+    workload: WorkloadSpec, network: ScreenNetwork, kind: ChunkKind, *, dp: int, is_backward: bool
+) -> _Exchanges:
+    exposed = {Category.TP: 0.0, Category.CP: 0.0}
+    beside = {Category.TP: 0.0, Category.CP: 0.0}
+    for item in pass_exchanges(workload, kind, is_backward=is_backward):
+        axes = ("tp",) if item.category is Category.TP else ("cp",)
+        group = _group(workload, axes, dp, network)
+        cost_s = item.count * _collective_s(item.op, item.size_bytes / item.count, group, network)
+        (beside if item.position == "beside" else exposed)[item.category] += cost_s
+    return _Exchanges(
+        tp_s=exposed[Category.TP],
+        tp_beside_s=beside[Category.TP],
+        cp_s=exposed[Category.CP],
+        cp_beside_s=beside[Category.CP],
+    )
+
+
+def _pass(compute_s: float, exchanges: _Exchanges) -> _Pass:
+    """Return one pass; what runs beside it is exposed where it outlasts the compute, each kind on its own stream."""
+    return _Pass(
+        compute_s=compute_s,
+        tp_s=exchanges.tp_s + max(0.0, exchanges.tp_beside_s - compute_s),
+        cp_s=exchanges.cp_s + max(0.0, exchanges.cp_beside_s - compute_s),
+    )
+
+
+def _added(passes: list[_Pass]) -> _Pass:
+    return _Pass(
+        compute_s=sum(item.compute_s for item in passes),
+        tp_s=sum(item.tp_s for item in passes),
+        cp_s=sum(item.cp_s for item in passes),
+    )
+
+
+def _stage(workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, stage: int, *, dp: int) -> _Stage:
+    """Return chunks, weights and replicated traffic of one stage."""
+    replicas = dp * workload.parallelism.cp
+    group = _group(workload, ("cp", "dp"), dp, network)
+    reduces: list[float] = []
+    gathers: list[float] = []
+    chunks = range(layout.num_chunks)
+    for chunk in chunks if replicas > 1 else ():
+        for bucket in chunk_buckets(workload, layout, stage, chunk, replicas=replicas):
+            comm = reduce_comm(workload, bucket, stage=stage, name="")
+            reduces.append(_collective_s(comm.op, comm.size_bytes, group, network))
+            if workload.sharding == "zero1":
+                comm = gather_comm(workload, bucket, stage=stage, name="")
+                gathers.append(_collective_s(comm.op, comm.size_bytes, group, network))
+    held = stage_shard(workload, layout, stage)
+    return _Stage(
+        kinds=tuple(chunk_kind(layout, stage, chunk) for chunk in chunks),
+        index=stage,
+        reduces_s=tuple(reduces),
+        gathers_s=tuple(gathers),
+        parameters=held.parameters,
+        matrix_parameters=held.matrices,
+    )
 
 
 def _bubble_s(layout: Layout, stages: list[float]) -> float:
@@ -240,66 +296,29 @@ def _exposed_pp_s(
 
 
 def _exposed_dp_s(
-    workload: WorkloadSpec,
-    layout: Layout,
-    network: ScreenNetwork,
-    passes: dict[tuple[ChunkKind, bool], _Pass],
-    stage: int,
-    *,
-    dp: int,
-    micro_batches: int,
+    workload: WorkloadSpec, job: _Job, passes: dict[ChunkKind, tuple[_Pass, _Pass]], stage: _Stage
 ) -> float:
     """Return what gradients and parameters of *stage* add: the last and first bucket, and what windows cannot hide."""
-    replicas = dp * workload.parallelism.cp
-    if replicas == 1:
+    if not stage.reduces_s:
         return 0.0
-    group = _group(workload, ("cp", "dp"), dp, network)
-    reduces: list[float] = []
-    gathers: list[float] = []
-    for chunk in range(layout.num_chunks):
-        for bucket in chunk_buckets(workload, layout, stage, chunk, replicas=replicas):
-            comm = reduce_comm(workload, bucket, stage=stage, name="")
-            reduces.append(_collective_s(comm.op, comm.size_bytes, group, network))
-            if workload.sharding == "zero1":
-                comm = gather_comm(workload, bucket, stage=stage, name="")
-                gathers.append(_collective_s(comm.op, comm.size_bytes, group, network))
-    windows = _windows_s(layout, passes, stage, micro_batches)
-    # Stages drain one pass apart, so the last one's reduction hides behind the first one's last passes.
-    lag_s = stage * windows[1] / max(1, layout.num_chunks * min(micro_batches, layout.num_stages))
-    reduce_s = _after_window(reduces, windows[1], is_overlapped=workload.overlap.dp_grad)
-    gather_s = _after_window(gathers, windows[0], is_overlapped=workload.overlap.dp_param)
+    num_stages, num_chunks = job.layout.num_stages, job.layout.num_chunks
+    # Interleaved stages run groups of micro-batches through one chunk after the other.
+    group = min(job.micro_batches, num_stages) if num_chunks > 1 else 1
+    forward_s = sum(passes[kind][0].total_s for kind in stage.kinds)
+    backward_s = sum(passes[kind][1].total_s for kind in stage.kinds)
+    # Stages drain one pass apart, so a later one's reduction hides behind the first one's last passes.
+    lag_s = stage.index * backward_s / num_chunks
+    reduce_s = _after_window(stage.reduces_s, group * backward_s, is_overlapped=workload.overlap.dp_grad)
+    gather_s = _after_window(stage.gathers_s, group * forward_s, is_overlapped=workload.overlap.dp_param)
     return max(0.0, reduce_s - lag_s) + max(0.0, gather_s - lag_s)
 
 
-def _windows_s(
-    layout: Layout, passes: dict[tuple[ChunkKind, bool], _Pass], stage: int, micro_batches: int
-) -> tuple[float, float]:
-    """Return the time of the first forward and of the last backward passes of all chunks of *stage*."""
-    group = min(micro_batches, layout.num_stages) if layout.num_chunks > 1 else 1
-    kinds = [chunk_kind(layout, stage, chunk) for chunk in range(layout.num_chunks)]
-    forward = group * sum(passes[kind, False].total_s for kind in kinds)
-    backward = group * sum(passes[kind, True].total_s for kind in kinds)
-    return forward, backward
-
-
-def _after_window(costs: list[float], window_s: float, *, is_overlapped: bool) -> float:
+def _after_window(costs_s: tuple[float, ...], window_s: float, *, is_overlapped: bool) -> float:
     """Return what remains of back-to-back collectives of which the first (or last) cannot hide."""
-    total = sum(costs)
-    if not is_overlapped or not costs:
+    total = sum(costs_s)
+    if not is_overlapped or not costs_s:
         return total
-    hidden = window_s * (1 - 1 / len(costs))
-    return max(costs[0], total - hidden)
-
-
-def _optimizer_s(workload: WorkloadSpec, layout: Layout, preset: KernelPreset, stage: int, *, dp: int) -> float:
-    held = stage_shard(workload, layout, stage)
-    return optimizer_time(
-        workload,
-        preset,
-        parameters=held.parameters,
-        replicas=dp * workload.parallelism.cp,
-        matrix_parameters=held.matrices,
-    )
+    return max(costs_s[0], total - window_s * (1 - 1 / len(costs_s)))
 
 
 def _group(workload: WorkloadSpec, axes: tuple[str, ...], dp: int, network: ScreenNetwork) -> Machine:

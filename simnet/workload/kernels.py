@@ -89,19 +89,14 @@ def chunk_times(
         raise AssertionError(f"preset of {preset.gpu} {preset.precision} for {gpu.name} {workload.precision}")
     shape = chunk_shape(model, workload)
     is_graph = workload.cuda_graphs
-    forward = _scaled(_pass_times(layer_forward(shape), preset, False, is_graph), layers)
-    backward = _scaled(_pass_times(layer_backward(shape), preset, True, is_graph), layers)
-    if workload.recompute != "none":
-        repeated = layer_forward(shape) if workload.recompute == "full" else attention_core(shape)
-        backward = _added(backward, _scaled(_pass_times(repeated, preset, False, is_graph), layers))
+    forward, backward = (_scaled(one, layers) for one in _layer_totals(shape, preset, workload.recompute, is_graph))
     if has_embedding:
-        forward = _added(forward, _pass_times(embedding_forward(shape), preset, False, is_graph))
-        backward = _added(backward, _pass_times(embedding_backward(shape), preset, True, is_graph))
+        lookup = _pass_times(embedding_forward(shape), preset, is_backward=False, is_graph=is_graph)
+        scatter = _pass_times(embedding_backward(shape), preset, is_backward=True, is_graph=is_graph)
+        forward, backward = _added(forward, lookup), _added(backward, scatter)
     if has_loss:
-        head_forward = loss_forward(shape, bytes_per_logit=preset.loss_forward_bytes_per_logit)
-        head_backward = loss_backward(shape, bytes_per_logit=preset.loss_backward_bytes_per_logit)
-        forward = _added(forward, _pass_times(head_forward, preset, False, is_graph))
-        backward = _added(backward, _pass_times(head_backward, preset, True, is_graph))
+        head = _loss_totals(shape, preset, is_graph)
+        forward, backward = _added(forward, head[0]), _added(backward, head[1])
     kind = ChunkKind(layers=layers, has_embedding=has_embedding, has_loss=has_loss)
     return ChunkTimes(
         forward_s=forward[0] + _contention_s(workload, gpu, preset, kind, is_backward=False),
@@ -171,13 +166,19 @@ def _contention_s(
     workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, kind: ChunkKind, *, is_backward: bool
 ) -> float:
     """Return by how much collectives beside the pass slow its kernels: they take SMs and HBM bandwidth [s]."""
+    return preset.contention_share * _beside_bytes(workload, kind, is_backward) / gpu.nvlink_bandwidth
+
+
+@lru_cache(maxsize=16384)
+def _beside_bytes(workload: WorkloadSpec, kind: ChunkKind, is_backward: bool) -> float:
+    """Return what each GPU sends in collectives beside a pass [B]."""
     wire_bytes = 0.0
     for exchange in pass_exchanges(workload, kind, is_backward=is_backward):
         if exchange.position == "beside":
             ranks = workload.parallelism.tp if exchange.category is Category.TP else workload.parallelism.cp
             passes = 2 if exchange.op == "all_reduce" else 1
             wire_bytes += passes * exchange.size_bytes * (ranks - 1) / ranks
-    return preset.contention_share * wire_bytes / gpu.nvlink_bandwidth
+    return wire_bytes
 
 
 def _dp_contention_s(
@@ -245,7 +246,30 @@ Totals = tuple[float, float, float]
 
 
 @lru_cache(maxsize=16384)
-def _pass_times(kernels: tuple[Kernel, ...], preset: KernelPreset, is_backward: bool, is_graph: bool) -> Totals:
+def _layer_totals(shape: ChunkShape, preset: KernelPreset, recompute: str, is_graph: bool) -> tuple[Totals, Totals]:
+    """Return the totals of one layer, forward and backward with recomputation."""
+    forward = _pass_times(layer_forward(shape), preset, is_backward=False, is_graph=is_graph)
+    backward = _pass_times(layer_backward(shape), preset, is_backward=True, is_graph=is_graph)
+    if recompute == "full":
+        backward = _added(backward, forward)
+    elif recompute == "selective":
+        core = _pass_times(attention_core(shape), preset, is_backward=False, is_graph=is_graph)
+        backward = _added(backward, core)
+    return forward, backward
+
+
+@lru_cache(maxsize=16384)
+def _loss_totals(shape: ChunkShape, preset: KernelPreset, is_graph: bool) -> tuple[Totals, Totals]:
+    """Return the totals of logits and loss, forward and backward."""
+    forward = loss_forward(shape, bytes_per_logit=preset.loss_forward_bytes_per_logit)
+    backward = loss_backward(shape, bytes_per_logit=preset.loss_backward_bytes_per_logit)
+    return (
+        _pass_times(forward, preset, is_backward=False, is_graph=is_graph),
+        _pass_times(backward, preset, is_backward=True, is_graph=is_graph),
+    )
+
+
+def _pass_times(kernels: tuple[Kernel, ...], preset: KernelPreset, *, is_backward: bool, is_graph: bool) -> Totals:
     """Return the totals of *kernels* run one after another on a stream."""
     gap_s = preset.launch_gap_graph_s if is_graph else preset.launch_gap_s
     times = [(kernel, kernel_time(kernel, preset, is_backward=is_backward)) for kernel in kernels]

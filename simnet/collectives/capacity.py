@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simnet.collectives.groups import FabricLike, Float64
+from simnet.collectives.fabric_like import FabricLike, Float64
 from simnet.spec.collectives import CollectiveConstants
 
 _NVLINK = 0

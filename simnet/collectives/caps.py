@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from simnet.collectives import names
-from simnet.collectives.groups import Float64
+from simnet.collectives.fabric_like import Float64
 from simnet.collectives.machine import Machine
 from simnet.spec.base import Constant
 from simnet.spec.collectives import CollectiveConstants, Protocol

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from simnet.collectives import names
 from simnet.collectives.caps import cap_bytes_per_s
-from simnet.collectives.groups import Float64
+from simnet.collectives.fabric_like import Float64
 from simnet.collectives.latency import latency_s, ring_passes
 from simnet.collectives.loads import Loads, loads
 from simnet.collectives.machine import Machine, extra_path_s, usable_nic_bytes_per_s, usable_nvlink_bytes_per_s

@@ -8,14 +8,16 @@ channels together load each GPU alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from simnet.collectives import names
-from simnet.collectives.groups import Float64, Groups, Int32, Int64
+from simnet.collectives.fabric_like import Float64, Int32, Int64
+from simnet.collectives.groups import Groups
 from simnet.collectives.latency import ring_passes
+from simnet.collectives.relays import spoken
 from simnet.collectives.trees import double_tree
 
 
@@ -37,7 +39,8 @@ def edges(op: str, algorithm: str, groups: Groups) -> tuple[Edges, Edges]:
     """Return the edges inside nodes and those between nodes."""
     if groups.num_ranks == 1:
         return _none(), _none()
-    return _FORMS[algorithm](op, groups)
+    inside, between = _FORMS[algorithm](op, groups)
+    return _relayed(inside, between, groups.relays) if groups.relays else (inside, between)
 
 
 def next_node(groups: Groups) -> tuple[Int64, Int64]:
@@ -153,6 +156,19 @@ def _all_pairs(groups: Groups) -> tuple[Int64, Int32, Int32, np.ndarray[tuple[in
     group = np.repeat(np.arange(groups.num_groups), len(first))
     is_near = (groups.node[:, first] == groups.node[:, second]).ravel()
     return group, groups.gpu[:, first].ravel(), groups.gpu[:, second].ravel(), is_near
+
+
+def _relayed(inside: Edges, between: Edges, relays: Mapping[int, int]) -> tuple[Edges, Edges]:
+    """Return the edges with the traffic of lost NICs going over NVLink to and from their relays."""
+    src, dst = spoken(between.src, relays), spoken(between.dst, relays)
+    sends, receives = src != between.src, dst != between.dst
+    ways = (
+        Edges(group=between.group[sends], src=between.src[sends], dst=src[sends], load=between.load[sends]),
+        Edges(group=between.group[receives], src=dst[receives], dst=between.dst[receives], load=between.load[receives]),
+    )
+    for way in ways:
+        inside = _joined(inside, way)
+    return inside, Edges(group=between.group, src=src, dst=dst, load=between.load)
 
 
 def _joined(one: Edges, other: Edges) -> Edges:

@@ -6,76 +6,15 @@ from coordinates, nothing from the size of a group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from simnet.errors import LayoutError, Problem
-
-Int32: TypeAlias = NDArray[np.int32]
-Int64: TypeAlias = NDArray[np.int64]
-Float64: TypeAlias = NDArray[np.float64]
-
-
-class RoutesLike(Protocol):
-    """What a fabric says about a list of source and destination pairs."""
-
-    @property
-    def indptr(self) -> Int64:
-        """Where each pair's resources start, ``(n + 1,)``."""
-
-    @property
-    def resource(self) -> Int32:
-        """Resource of each entry."""
-
-    @property
-    def weight(self) -> Float64:
-        """Share of the pair's rate on the resource."""
-
-    @property
-    def latency_s(self) -> Float64:
-        """Latency of switches and cables [s], ``(n,)``."""
-
-    @property
-    def src_port(self) -> Int32:
-        """First narrow port, ``(n,)``."""
-
-    @property
-    def dst_port(self) -> Int32:
-        """Last narrow port, ``(n,)``."""
-
-
-class FabricLike(Protocol):
-    """What collectives need of a fabric."""
-
-    @property
-    def num_gpus(self) -> int:
-        """Number of GPUs."""
-
-    @property
-    def gpu_domain(self) -> Int32:
-        """NVLink domain of each GPU."""
-
-    @property
-    def gpu_slot(self) -> Int32:
-        """Place of each GPU in its domain."""
-
-    @property
-    def gpu_rail(self) -> Int32:
-        """Rail of each GPU's NIC."""
-
-    @property
-    def capacity_bytes_per_s(self) -> Float64:
-        """Wire rate of each resource and direction [bytes/s]."""
-
-    @property
-    def link_class(self) -> NDArray[np.int8]:
-        """Class of each resource."""
-
-    def routes(self, src: Int32, dst: Int32) -> RoutesLike:
-        """Return the routes of the pairs."""
+from simnet.collectives.fabric_like import FabricLike, Int32, Int64
+from simnet.collectives.relays import find_relays, spoken
+from simnet.errors import LayoutError, NoPathError, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +31,8 @@ class Groups:
     """Ranks in each node, ``(num_groups, num_nodes)``."""
     head: Int32
     """A GPU for each NIC through which a node speaks, ``(num_groups, num_nodes, num_heads)``; no heads in one node."""
+    relays: Mapping[int, int] = field(default_factory=dict)
+    """GPUs whose NIC is lost, each with the GPU of its node that speaks for it."""
 
     @property
     def num_groups(self) -> int:
@@ -134,18 +75,20 @@ def by_shape(fabric: FabricLike, groups: ArrayLike) -> tuple[Groups, ...]:
     most = int(num_nodes.max())
     rows = np.arange(len(gpu))
     count = np.bincount((rows[:, None] * most + node).ravel(), minlength=len(gpu) * most).reshape(-1, most)
-    nic = _nics(fabric, gpu, node, count)
+    nic, relays = _nics(fabric, gpu, node, count)
     first, heads_of = _first_of_each_nic(node, nic, most)
     num_heads = np.where(count > 0, heads_of, np.iinfo(np.int64).max).min(axis=1)
+    for row in np.flatnonzero(((heads_of != num_heads[:, None]) & (count > 0)).any(axis=1)).tolist():
+        first[row] = _on_shared_rails(fabric.gpu_rail[gpu[row]], first[row], heads_of[row], count[row])
     shape = np.stack((num_nodes, num_heads, count.max(axis=1), np.where(count > 0, count, gpu.shape[1]).min(axis=1)))
     _, which = np.unique(shape, axis=1, return_inverse=True)
     found = []
     for index in range(int(which.max()) + 1):
-        row = np.flatnonzero(which == index)
-        nodes, heads = int(num_nodes[row[0]]), int(num_heads[row[0]])
-        picked = first[row, :nodes, :heads] if nodes > 1 else np.zeros((len(row), 1, 0), dtype=np.int64)
-        head = np.take_along_axis(gpu[row], picked.reshape(len(row), -1), axis=1).reshape(picked.shape)
-        found.append(Groups(row=row, gpu=gpu[row], node=node[row], count=count[row, :nodes], head=head))
+        own = np.flatnonzero(which == index)
+        nodes, heads = int(num_nodes[own[0]]), int(num_heads[own[0]])
+        picked = first[own, :nodes, :heads] if nodes > 1 else np.zeros((len(own), 1, 0), dtype=np.int64)
+        head = np.take_along_axis(gpu[own], picked.reshape(len(own), -1), axis=1).reshape(picked.shape)
+        found.append(Groups(row=own, gpu=gpu[own], node=node[own], count=count[own, :nodes], head=head, relays=relays))
     return tuple(found)
 
 
@@ -188,8 +131,9 @@ def _by_node(fabric: FabricLike, gpu: Int32) -> tuple[Int32, Int64]:
     return np.take_along_axis(gpu, order, axis=1), np.cumsum(is_new, axis=1)
 
 
-def _nics(fabric: FabricLike, gpu: Int32, node: Int64, count: Int64) -> Int64:
-    """Return the NIC (the first narrow port towards another node) of each rank, -1 for groups inside one node."""
+def _nics(fabric: FabricLike, gpu: Int32, node: Int64, count: Int64) -> tuple[Int64, dict[int, int]]:
+    """Return the NIC of each rank (its first narrow port towards another node; -1 in one node), and relays."""
+    relays: dict[int, int] = {}
     nic = np.full(gpu.shape, -1, dtype=np.int64)
     several = np.flatnonzero(node[:, -1] > 0)
     if several.size:
@@ -198,9 +142,14 @@ def _nics(fabric: FabricLike, gpu: Int32, node: Int64, count: Int64) -> Int64:
         place = np.arange(gpu.shape[1]) - np.take_along_axis(start, node, axis=1)
         after = (node + 1) % (node[:, -1:] + 1)
         across = np.take_along_axis(start, after, axis=1) + place % np.take_along_axis(count, after, axis=1)
-        peer = np.take_along_axis(gpu, across, axis=1)
-        nic[several] = fabric.routes(gpu.ravel(), peer.ravel()).src_port.reshape(gpu.shape)
-    return nic
+        src, dst = gpu.ravel(), np.take_along_axis(gpu, across, axis=1).ravel()
+        try:
+            routes = fabric.routes(src, dst)
+        except NoPathError:
+            relays = find_relays(fabric, src, dst)
+            routes = fabric.routes(spoken(src, relays), spoken(dst, relays))
+        nic[several] = routes.src_port.reshape(gpu.shape)
+    return nic, relays
 
 
 def _first_of_each_nic(node: Int64, nic: Int64, num_nodes: int) -> tuple[Int64, Int64]:
@@ -218,3 +167,16 @@ def _first_of_each_nic(node: Int64, nic: Int64, num_nodes: int) -> tuple[Int64, 
     first = np.zeros((num_rows * num_nodes, most), dtype=np.int64)
     first[owner, rank_in_owner] = place
     return first.reshape(num_rows, num_nodes, most), number.reshape(num_rows, num_nodes)
+
+
+def _on_shared_rails(rail: Int32, first: Int64, number: Int64, count: Int64) -> Int64:
+    """Return one row's heads in such order that nodes with many NICs first use the rails of the node with fewest."""
+    nodes = np.flatnonzero(count)
+    poorest = nodes[int(np.argmin(number[nodes]))]
+    shared = rail[first[poorest, : number[poorest]]]
+    ordered = first.copy()
+    for node in nodes.tolist():
+        own = first[node, : number[node]]
+        is_other = ~np.isin(rail[own], shared)
+        ordered[node, : number[node]] = own[np.lexsort((rail[own], is_other))]
+    return ordered

@@ -9,9 +9,11 @@ from simnet.collectives import names
 from simnet.collectives.choice import Choice, choose
 from simnet.collectives.cost import terms
 from simnet.collectives.edges import Edges, edges
-from simnet.collectives.groups import FabricLike, Float64, Groups, by_shape
+from simnet.collectives.fabric_like import FabricLike, Float64
+from simnet.collectives.groups import Groups, by_shape
 from simnet.collectives.latency import ring_passes
 from simnet.collectives.machine import Machine
+from simnet.collectives.relays import spoken
 from simnet.collectives.tasks import TaskSet, concatenate, entries, select
 from simnet.collectives.trees import depth_s, double_tree
 from simnet.spec.collectives import CollectiveConstants
@@ -72,7 +74,7 @@ def machine_of(fabric: FabricLike, groups: Groups) -> Machine:
         inside = fabric.routes(groups.gpu[0, rank], np.roll(groups.gpu[0, rank], -1))
         nvlink = float(fabric.capacity_bytes_per_s[inside.src_port].max())
     if groups.num_nodes > 1:
-        heads = groups.head[0]
+        heads = spoken(groups.head[0], groups.relays)
         between = fabric.routes(heads.ravel(), np.roll(heads, -1, axis=0).ravel())
         nic = float(fabric.capacity_bytes_per_s[between.src_port].max())
         latency = float(between.latency_s.max())

@@ -8,7 +8,7 @@ import numpy as np
 
 from simnet.collectives import names
 from simnet.collectives.caps import MAX_NVLS_HEADS, SMALL_DOMAIN, channels_in_use, num_channels
-from simnet.collectives.groups import Float64
+from simnet.collectives.fabric_like import Float64
 from simnet.collectives.latency import tree_hops
 from simnet.collectives.machine import Machine
 from simnet.spec.collectives import CollectiveConstants, Protocol

@@ -139,6 +139,8 @@ def parse_sizes(text: str) -> tuple[float, ...]:
     if step[:1] == "x" and factor <= 1:
         raise SpecError(Problem(message="the factor between sizes is more than 1", found=f'"{step}"'))
     increment = 0.0 if factor else _size(step)
+    if not factor and increment <= 0:
+        raise SpecError(Problem(message="the step between sizes is more than 0", found=f'"{step}"'))
     sizes = tuple(itertools.islice(_range(first, last, factor, increment), _MOST_SIZES + 1))
     if len(sizes) > _MOST_SIZES:
         raise SpecError(Problem(message="too many sizes", found=f'"{text}"', allowed=f"{_MOST_SIZES} at most"))
@@ -150,8 +152,6 @@ def _range(first: float, last: float, factor: float, increment: float) -> Iterat
     while size <= last:
         yield size
         size = size * factor if factor else size + increment
-        if not factor and increment <= 0:
-            return
 
 
 def _size(text: str) -> float:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simnet.collectives.groups import FabricLike, Float64, Int32, Int64
-from simnet.errors import Problem, SpecError
+from simnet.collectives.fabric_like import FabricLike, Float64, Int32, Int64
+from simnet.collectives.relays import find_relays, spoken
+from simnet.errors import NoPathError, Problem, SpecError
 from simnet.spec.collectives import CollectiveConstants
 
 UNKNOWN_PORT = -1
@@ -91,7 +92,22 @@ def send(
         raise SpecError(Problem(message="as many sources as destinations", found=f"{source.shape}, {target.shape}"))
     size = np.broadcast_to(np.asarray(size_bytes, dtype=np.float64), source.shape)
     is_near = fabric.gpu_domain[source] == fabric.gpu_domain[target]
-    part, path_s = entries(fabric, np.arange(len(source)), source, target, np.ones(len(source)), len(source))
+    task = np.arange(len(source))
+    try:
+        part, path_s = entries(fabric, task, source, target, np.ones(len(source)), len(source))
+    except NoPathError:
+        relays = find_relays(fabric, source, target)
+        start, goal = spoken(source, relays), spoken(target, relays)
+        up, down = np.flatnonzero(start != source), np.flatnonzero(goal != target)
+        part, path_s = entries(
+            fabric,
+            np.concatenate((task, up, down)),
+            np.concatenate((start, source[up], goal[down])),
+            np.concatenate((goal, start[up], target[down])),
+            np.ones(len(source) + len(up) + len(down)),
+            len(source),
+        )
+        path_s = path_s[: len(source)]
     table = constants.latency
     hop_s = np.where(is_near, table.ring_nvlink_hop.si("simple"), table.ring_network_hop.si("simple"))
     hop_s = hop_s + table.ring_base.si("simple")

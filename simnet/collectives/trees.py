@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from simnet.collectives.groups import Float64, Int64
+from simnet.collectives.fabric_like import Float64, Int64
 
 
 @cache

@@ -1,0 +1,71 @@
+"""What collectives need of a fabric, and the array types that they exchange with it."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int32: TypeAlias = NDArray[np.int32]
+Int64: TypeAlias = NDArray[np.int64]
+Float64: TypeAlias = NDArray[np.float64]
+
+
+class RoutesLike(Protocol):
+    """What a fabric says about a list of source and destination pairs."""
+
+    @property
+    def indptr(self) -> Int64:
+        """Where each pair's resources start, ``(n + 1,)``."""
+
+    @property
+    def resource(self) -> Int32:
+        """Resource of each entry."""
+
+    @property
+    def weight(self) -> Float64:
+        """Share of the pair's rate on the resource."""
+
+    @property
+    def latency_s(self) -> Float64:
+        """Latency of switches and cables [s], ``(n,)``."""
+
+    @property
+    def src_port(self) -> Int32:
+        """First narrow port, ``(n,)``."""
+
+    @property
+    def dst_port(self) -> Int32:
+        """Last narrow port, ``(n,)``."""
+
+
+class FabricLike(Protocol):
+    """What collectives need of a fabric."""
+
+    @property
+    def num_gpus(self) -> int:
+        """Number of GPUs."""
+
+    @property
+    def gpu_domain(self) -> Int32:
+        """NVLink domain of each GPU."""
+
+    @property
+    def gpu_slot(self) -> Int32:
+        """Place of each GPU in its domain."""
+
+    @property
+    def gpu_rail(self) -> Int32:
+        """Rail of each GPU's NIC."""
+
+    @property
+    def capacity_bytes_per_s(self) -> Float64:
+        """Wire rate of each resource and direction [bytes/s]."""
+
+    @property
+    def link_class(self) -> NDArray[np.int8]:
+        """Class of each resource."""
+
+    def routes(self, src: Int32, dst: Int32) -> RoutesLike:
+        """Return the routes of the pairs."""

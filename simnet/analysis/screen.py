@@ -155,7 +155,7 @@ def estimate_step(
         exposed_tp_s=scale * slowest.tp_s,
         exposed_cp_s=scale * slowest.cp_s,
         exposed_pp_s=job.exposed_pp_s,
-        exposed_dp_s=max(_exposed_dp_s(workload, job, passes, stage) for stage in job.stages),
+        exposed_dp_s=max(_exposed_dp_s(workload, job, passes, stage, preset) for stage in job.stages),
         bubble_s=_bubble_s(job.layout, [stage.total_s for stage in stages]) * jitter,
         optimizer_s=max(
             optimizer_time(
@@ -296,9 +296,16 @@ def _exposed_pp_s(
 
 
 def _exposed_dp_s(
-    workload: WorkloadSpec, job: _Job, passes: dict[ChunkKind, tuple[_Pass, _Pass]], stage: _Stage
+    workload: WorkloadSpec,
+    job: _Job,
+    passes: dict[ChunkKind, tuple[_Pass, _Pass]],
+    stage: _Stage,
+    preset: KernelPreset,
 ) -> float:
-    """Return what gradients and parameters of *stage* add: the last and first bucket, and what windows cannot hide."""
+    """Return what gradients and parameters of *stage* add [s].
+
+    The last and first bucket, what windows cannot hide, and what the hidden part takes from compute.
+    """
     if not stage.reduces_s:
         return 0.0
     num_stages, num_chunks = job.layout.num_stages, job.layout.num_chunks
@@ -310,7 +317,9 @@ def _exposed_dp_s(
     lag_s = stage.index * backward_s / num_chunks
     reduce_s = _after_window(stage.reduces_s, group * backward_s, is_overlapped=workload.overlap.dp_grad)
     gather_s = _after_window(stage.gathers_s, group * forward_s, is_overlapped=workload.overlap.dp_param)
-    return max(0.0, reduce_s - lag_s) + max(0.0, gather_s - lag_s)
+    hidden_s = sum(stage.reduces_s) - reduce_s + sum(stage.gathers_s) - gather_s
+    exposed_s = max(0.0, reduce_s - lag_s) + max(0.0, gather_s - lag_s)
+    return exposed_s + preset.contention_share_dp * hidden_s
 
 
 def _after_window(costs_s: tuple[float, ...], window_s: float, *, is_overlapped: bool) -> float:

@@ -43,6 +43,8 @@ class KernelPreset(SpecModel):
     """Depth K at which a matrix product spends as long outside its main loop as inside."""
     wave_elements: float
     """Output elements that the last, partly filled wave wastes on average."""
+    split_share: float
+    """Part of a wave that each further piece of a product wastes when it is cut to overlap with its collective."""
     attention_forward_efficiency: float = Field(gt=0, le=1)
     """Share of the 16-bit peak of the products in forward attention."""
     attention_backward_efficiency: float = Field(gt=0, le=1)
@@ -78,7 +80,7 @@ class KernelPreset(SpecModel):
     contention_share: float
     """By how much a TP or CP collective beside compute slows it, over its bytes on NVLink."""
     contention_share_dp: float
-    """The same for gradient reductions and parameter gathers."""
+    """The same for gradient reductions and parameter gathers, over their time on the network."""
     jitter: float
     """Standard deviation of a rank's compute time over ranks, as a share."""
     assumptions: tuple[str, ...] = ()
@@ -168,6 +170,7 @@ class ComputeLaws(SpecModel):
     gemm_k_half: Constant
     gemm_wave_share: Constant
     gemm_tile_elements: Constant
+    gemm_split_share: Constant
     attention_block_half: Constant
     exponential_exposed_share: Constant
     cast_bytes: dict[str, Constant]
@@ -261,6 +264,7 @@ def _resolve(
         half_efficiency=min(1.0, half / half_peak),
         k_half=laws.gemm_k_half.value,
         wave_elements=laws.gemm_wave_share.value * laws.gemm_tile_elements.value * sms,
+        split_share=laws.gemm_split_share.value,
         attention_forward_efficiency=min(1.0, generation.attention_forward_efficiency.value * attention),
         attention_backward_efficiency=min(1.0, generation.attention_backward_efficiency.value * attention),
         attention_block_half=laws.attention_block_half.value,

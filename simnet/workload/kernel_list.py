@@ -60,6 +60,8 @@ class Kernel:
         Elements to cast (unit CAST), or scores to exponentiate (unit ATTENTION).
     launches : int
         Launches on the stream.
+    pieces : int
+        Parts of M into which a product is cut so that its gather or scatter runs beside it.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Kernel:
     k: float = 0.0
     elements: float = 0.0
     launches: int = 1
+    pieces: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,7 @@ class ChunkShape:
     gradient_bytes: float = FP32_BYTES
     is_attention_fused: bool = True
     is_sequence_parallel: bool = True
+    is_tp_overlapped: bool = False
 
     @property
     def tokens(self) -> float:
@@ -121,6 +125,11 @@ class ChunkShape:
         return self.ffn * (2 if self.gated_mlp else 1) / self.tp
 
     @property
+    def pieces(self) -> int:
+        """Parts into which products that gather or scatter are cut (Transformer Engine user buffers)."""
+        return self.tp if self.is_tp_overlapped else 1
+
+    @property
     def accumulate_bytes(self) -> float:
         """Bytes per weight to read and write the main gradient, once per micro-batch."""
         return 2 * self.gradient_bytes
@@ -141,18 +150,18 @@ def layer_forward(shape: ChunkShape) -> tuple[Kernel, ...]:
     return (
         norm,
         *_cast("norm out", residual, gathered=tokens * hidden, shape=shape),
-        _gemm("qkv", tokens, shape.qkv_width, hidden, shape),
+        _gemm("qkv", tokens, shape.qkv_width, hidden, shape, pieces=shape.pieces),
         *_rotary(shape),
         *_attention_forward(shape),
         *_cast("attention out", tokens * shape.query_width, shape=shape),
-        _gemm("proj", tokens, hidden, shape.query_width, shape),
+        _gemm("proj", tokens, hidden, shape.query_width, shape, pieces=shape.pieces),
         add,
         norm,
         *_cast("norm out", residual, gathered=tokens * hidden, shape=shape),
-        _gemm("fc1", tokens, shape.mlp_width, hidden, shape),
+        _gemm("fc1", tokens, shape.mlp_width, hidden, shape, pieces=shape.pieces),
         _memory("activation", ACTIVATION_FORWARD_BYTES[shape.gated_mlp] * tokens * shape.ffn / shape.tp),
         *_cast("activation out", tokens * shape.ffn / shape.tp, shape=shape),
-        _gemm("fc2", tokens, hidden, shape.ffn / shape.tp, shape),
+        _gemm("fc2", tokens, hidden, shape.ffn / shape.tp, shape, pieces=shape.pieces),
         add,
     )
 
@@ -166,13 +175,13 @@ def layer_backward(shape: ChunkShape) -> tuple[Kernel, ...]:
     norm = _memory("norm", NORM_BACKWARD_BYTES * residual)
     return (
         *_cast("fc2 gradient", residual, gathered=tokens * hidden, shape=shape),
-        *_gemm_backward("fc2", tokens, hidden, ffn, shape),
+        *_gemm_backward("fc2", tokens, hidden, ffn, shape, pieces=shape.pieces),
         _memory("activation", ACTIVATION_BACKWARD_BYTES[shape.gated_mlp] * tokens * ffn),
         *_cast("fc1 gradient", tokens * shape.mlp_width, shape=shape),
         *_gemm_backward("fc1", tokens, shape.mlp_width, hidden, shape),
         norm,
         *_cast("proj gradient", residual, gathered=tokens * hidden, shape=shape),
-        *_gemm_backward("proj", tokens, hidden, shape.query_width, shape),
+        *_gemm_backward("proj", tokens, hidden, shape.query_width, shape, pieces=shape.pieces),
         *_attention_backward(shape),
         *_rotary(shape),
         *_cast("qkv gradient", tokens * shape.qkv_width, shape=shape),
@@ -230,9 +239,11 @@ def _cast(name: str, elements: float, *, shape: ChunkShape, gathered: float = 0.
     return (Kernel(name=f"cast {name}", unit=Unit.CAST, elements=elements, k=gathered or elements),)
 
 
-def _gemm(name: str, m: float, n: float, k: float, shape: ChunkShape, *, extra_bytes: float = 0.0) -> Kernel:
+def _gemm(
+    name: str, m: float, n: float, k: float, shape: ChunkShape, *, extra_bytes: float = 0.0, pieces: int = 1
+) -> Kernel:
     num_bytes = (m * k + k * n) * shape.linear_bytes + m * n * BF16_BYTES + extra_bytes
-    return Kernel(name=name, unit=Unit.GEMM, flops=2 * m * n * k, num_bytes=num_bytes, m=m, n=n, k=k)
+    return Kernel(name=name, unit=Unit.GEMM, flops=2 * m * n * k, num_bytes=num_bytes, m=m, n=n, k=k, pieces=pieces)
 
 
 def _head_gemm(name: str, m: float, n: float, k: float, *, extra_bytes: float) -> Kernel:
@@ -241,11 +252,11 @@ def _head_gemm(name: str, m: float, n: float, k: float, *, extra_bytes: float) -
 
 
 def _gemm_backward(
-    name: str, tokens: float, out_width: float, in_width: float, shape: ChunkShape
+    name: str, tokens: float, out_width: float, in_width: float, shape: ChunkShape, *, pieces: int = 1
 ) -> tuple[Kernel, ...]:
     accumulate = shape.accumulate_bytes * out_width * in_width
     return (
-        _gemm(f"{name} dgrad", tokens, in_width, out_width, shape),
+        _gemm(f"{name} dgrad", tokens, in_width, out_width, shape, pieces=pieces),
         _gemm(f"{name} wgrad", out_width, in_width, tokens, shape, extra_bytes=accumulate),
     )
 

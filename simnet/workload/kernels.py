@@ -15,7 +15,6 @@ from simnet.spec.parts import GpuPart
 from simnet.spec.workload import WorkloadSpec
 from simnet.workload.comms import ChunkKind, pass_exchanges
 from simnet.workload.kernel_list import (
-    BF16_BYTES,
     ChunkShape,
     Kernel,
     Unit,
@@ -28,7 +27,7 @@ from simnet.workload.kernel_list import (
     loss_forward,
 )
 from simnet.workload.ops import Category
-from simnet.workload.shards import gathered_parameter_bytes, gradient_bytes
+from simnet.workload.shards import gradient_bytes
 
 __all__ = ["ChunkTimes", "KernelPreset", "chunk_shape", "chunk_times", "kernel_time", "load_preset", "optimizer_time"]
 
@@ -109,7 +108,12 @@ def chunk_times(
 
 
 def optimizer_time(
-    workload: WorkloadSpec, preset: KernelPreset, *, parameters: float, replicas: int, matrix_parameters: float = 0.0
+    workload: WorkloadSpec,
+    preset: KernelPreset,
+    *,
+    parameters: float,
+    replicas: int,
+    matrix_parameters: float = 0.0,
 ) -> float:
     """Return the time of the optimizer step on one rank [s], host overhead of the step included.
 
@@ -129,15 +133,14 @@ def optimizer_time(
     Notes
     -----
     Bytes over HBM x efficiency: Adam on an fp32 master copy touches the shard (gradient, master, two
-    moments, 16-bit weight), clearing the gradients touches all parameters. What overlapped gradient
-    traffic took from the passes is charged here too, since it falls in few of them.
+    moments, 16-bit weight), clearing the gradients touches all parameters.
     """
     shard = parameters / (replicas if workload.sharding == "zero1" else 1)
     clear = gradient_bytes(workload) * parameters
     quantise = preset.cast_bytes_per_element * matrix_parameters
     num_bytes = preset.optimizer_bytes_per_parameter * shard + clear + quantise
     busy_s = num_bytes / (preset.hbm_bytes_per_s * preset.memory_efficiency)
-    return busy_s + preset.step_overhead_s + _dp_contention_s(workload, preset, parameters, matrix_parameters, replicas)
+    return busy_s + preset.step_overhead_s
 
 
 def chunk_shape(model: ModelSpec, workload: WorkloadSpec) -> ChunkShape:
@@ -159,6 +162,7 @@ def chunk_shape(model: ModelSpec, workload: WorkloadSpec) -> ChunkShape:
         gradient_bytes=gradient_bytes(workload),
         is_attention_fused=workload.attention_kernel == "flash",
         is_sequence_parallel=workload.sequence_parallel,
+        is_tp_overlapped=workload.overlap.tp,
     )
 
 
@@ -179,19 +183,6 @@ def _beside_bytes(workload: WorkloadSpec, kind: ChunkKind, is_backward: bool) ->
             passes = 2 if exchange.op == "all_reduce" else 1
             wire_bytes += passes * exchange.size_bytes * (ranks - 1) / ranks
     return wire_bytes
-
-
-def _dp_contention_s(
-    workload: WorkloadSpec, preset: KernelPreset, parameters: float, matrix_parameters: float, replicas: int
-) -> float:
-    """Return the same for gradients and parameters that are moved beside the passes [s]."""
-    moved = 0.0
-    if workload.overlap.dp_grad:
-        moved += gradient_bytes(workload) * parameters * (1 if workload.sharding == "zero1" else 2)
-    if workload.overlap.dp_param and workload.sharding == "zero1":
-        moved += gathered_parameter_bytes(workload) * matrix_parameters
-        moved += BF16_BYTES * (parameters - matrix_parameters)
-    return preset.contention_share_dp * moved * (replicas - 1) / replicas / preset.nvlink_bytes_per_s
 
 
 def kernel_time(kernel: Kernel, preset: KernelPreset, *, is_backward: bool = False) -> KernelTime:
@@ -230,7 +221,8 @@ def _matrix_s(kernel: Kernel, preset: KernelPreset) -> tuple[float, float]:
     else:
         floor_s = kernel.flops / preset.half_peak_flops_per_s
         efficiency = preset.half_efficiency
-    shape = (1 + preset.k_half / kernel.k) * (1 + preset.wave_elements / (kernel.m * kernel.n))
+    waves = 1 + preset.split_share * (kernel.pieces - 1)
+    shape = (1 + preset.k_half / kernel.k) * (1 + waves * preset.wave_elements / (kernel.m * kernel.n))
     return floor_s, floor_s / efficiency * shape
 
 

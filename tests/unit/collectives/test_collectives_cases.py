@@ -119,7 +119,9 @@ def test_table_names_the_hottest_link_and_its_load():
         fabric_of("hgx-h100", 4), "all_reduce", np.arange(32), [16 * GIB], constants=HOPPER, algorithm="ring"
     )
     assert "nic" in row.hottest_link
-    assert row.wire_bytes == pytest.approx(16 * GIB * 2 * 31 / 32 * 7 / 8)  # NVLink: seven of eight GPUs in each channel
+    assert row.wire_bytes == pytest.approx(
+        16 * GIB * 2 * 31 / 32 * 7 / 8
+    )  # NVLink: seven of eight GPUs in each channel
     assert 0.9 < row.hottest_utilisation <= 1
     assert row.why
 

@@ -36,7 +36,6 @@ def static_picks(wiring: Wiring, climb: Climb, target: Ints, position: Ints, *, 
     """
     turn = position.copy()
     if has_offset:
-        turn += np.where(climb.meeting == LEAF_SPINE_TIER, wiring.leaf_rail[target], 0)
         turn += np.where(climb.meeting == SPINE_CORE_TIER, wiring.leaf_start[target], 0)
         turn += np.where(climb.meeting >= JOIN_TIER, wiring.leaf_top_start[target], 0)
     inside = wiring.leaf_start[target] if has_offset else 0

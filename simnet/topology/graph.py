@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,19 +28,40 @@ def build_graph(wiring: Wiring, nodes: Nodes, links: Links, up: Floats, down: Fl
 
     graph: DiGraph[str] = nx.DiGraph()
     names = node_names(wiring, nodes)
-    graph.add_nodes_from(zip(names, _attributes(wiring, nodes), strict=True))
+    with _no_collection():
+        graph.add_nodes_from(zip(names, _attributes(wiring, nodes), strict=True))
+        graph.add_edges_from(_edges(wiring, names, links, up, down))
+    return graph
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the cycle collector from walking millions of live dictionaries again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _edges(
+    wiring: Wiring, names: list[str], links: Links, up: Floats, down: Floats
+) -> Iterator[tuple[str, str, dict[str, object]]]:
+    """Yield both edges of every row that has a cable."""
     exists = _existing(wiring, links)
     media = [medium_of(wiring, link_class) for link_class in range(len(LINK_CLASSES))]
     columns = (links.low, links.high, links.link_class, links.multiplicity, up, down, links.up_latency,
                links.down_latency)  # fmt: skip
-    for low, high, link_class, multiplicity, up_rate, down_rate, up_s, down_s in zip(
+    for low, high, number, multiplicity, up_rate, down_rate, up_s, down_s in zip(
         *(column[exists].tolist() for column in columns), strict=True
     ):
-        one, two = names[low], names[high]
-        shared = {"medium": media[link_class], "multiplicity": multiplicity, "link_class": LINK_CLASSES[link_class]}
-        graph.add_edge(one, two, bandwidth=up_rate, latency=up_s, **shared)
-        graph.add_edge(two, one, bandwidth=down_rate, latency=down_s, **shared)
-    return graph
+        one, two, medium, link_class = names[low], names[high], media[number], LINK_CLASSES[number]
+        yield (one, two, {"bandwidth": up_rate, "latency": up_s, "medium": medium, "multiplicity": multiplicity,
+                          "link_class": link_class})  # fmt: skip
+        yield (two, one, {"bandwidth": down_rate, "latency": down_s, "medium": medium, "multiplicity": multiplicity,
+                          "link_class": link_class})  # fmt: skip
 
 
 def node_names(wiring: Wiring, nodes: Nodes) -> list[str]:

@@ -87,7 +87,8 @@ class SearchRouter:
 
     names: list[str]
     kinds: list[str]
-    hosts: list[int]
+    places: list[tuple[int, int, int]]
+    """Host, module and rail of each node."""
     ends: list[tuple[int, int]]
     after: list[dict[int, int]]
     """For each node, the edge to each next node."""
@@ -108,7 +109,10 @@ class SearchRouter:
         names = list(graph.nodes)
         number = {name: index for index, name in enumerate(names)}
         kinds = [str(graph.nodes[name].get("kind", "leaf")) for name in names]
-        hosts = [int(graph.nodes[name].get("host", -1)) for name in names]
+        places = [
+            (int(values.get("host", -1 - index)), int(values.get("module", 0)), int(values.get("rail", -1)))
+            for index, values in enumerate(graph.nodes[name] for name in names)
+        ]
         ends = [(number[one], number[two]) for one, two in graph.edges]
         after: list[dict[int, int]] = [{} for _ in names]
         before: list[dict[int, int]] = [{} for _ in names]
@@ -122,7 +126,7 @@ class SearchRouter:
                             for values, (one, two) in zip(data, ends, strict=True)])  # fmt: skip
         ranks = [_RANK.get(kind, _RANK["leaf"]) for kind in kinds]
         return SearchRouter(
-            names=names, kinds=kinds, hosts=hosts, ends=ends, after=after, before=before, capacity=capacity,
+            names=names, kinds=kinds, places=places, ends=ends, after=after, before=before, capacity=capacity,
             latency=np.array([float(values.get("latency", 0.0)) for values in data]), classes=classes,
             directions=np.array([int(ranks[one] > ranks[two]) for one, two in ends]),
             gpus=[number[name] for name in gpu_names], routing=routing, seed=seed,
@@ -181,17 +185,30 @@ class SearchRouter:
         if way.hops >= 0:
             return way, 0
         way = self._network(source, target)
-        if way.hops >= 0 or relay == "never":
+        if relay == "never" or (relay == "auto" and way.hops >= 0 and not self._strays(way, source, target)):
             return way, 0
-        best = (_NO_WAY, 0)
+        over = self._relayed(source, target, relay)
+        return (way, 0) if over.hops < 0 else (over, 1)
+
+    def _strays(self, way: Way, source: int, target: int) -> bool:
+        """Return whether a way between two GPUs of one module leaves it."""
+        crossed = {LINK_CLASSES[self.classes[edge]] for edge, _ in way.edges}
+        return self.places[source][1] == self.places[target][1] and "join" in crossed
+
+    def _relayed(self, source: int, target: int, relay: str) -> Way:
+        """Return the way over NVLink to a GPU of the same host, then over the network; none for the source's rail."""
+        host, _, rail = self.places[source]
         for near in self.gpus:
-            if near != source and self.hosts[near] == self.hosts[source] >= 0:
-                first, rest = self._nvlink(source, near), self._network(near, target)
-                if first.hops >= 0 and rest.hops >= 0:
-                    both = Way(first.edges + rest.edges, min(first.rate, rest.rate), first.latency + rest.latency,
-                               rest.hops)  # fmt: skip
-                    best = (both, 1) if best[0].hops < 0 else best
-        return best
+            near_host, _, near_rail = self.places[near]
+            if near == source or near_host != host or near_rail == rail:
+                continue
+            if relay == "always" and near_rail != self.places[target][2]:
+                continue
+            first, rest = self._nvlink(source, near), self._network(near, target)
+            if first.hops < 0 or rest.hops < 0 or (relay == "auto" and self._strays(rest, near, target)):
+                continue
+            return Way(first.edges + rest.edges, min(first.rate, rest.rate), first.latency + rest.latency, rest.hops)
+        return _NO_WAY
 
     def _nvlink(self, source: int, target: int) -> Way:
         """Return the way over NVLink: a cable of their own, or all NVSwitches that both reach."""

@@ -25,8 +25,7 @@ LABEL_CHARACTER = 0.0085
 """Width of a character at 9 pt as a share of the drawing; longer labels than their box are left out."""
 
 NUM_COLOURS = 256
-TIER_NAMES = ("domain", "leaf", "spine", "core")
-TIER_PLURALS = {"leaf": "leaves"}
+PLURALS = {"leaf": "leaves"}
 MODULE_MARGIN = 0.012
 
 
@@ -34,12 +33,16 @@ class LayoutNode(Protocol):
     """A domain, a switch, or a group of alike ones, at its place in the drawing."""
 
     @property
+    def kind(self) -> str:
+        """Return what the box is, in the singular, e.g. "rack" or "leaf"."""
+
+    @property
     def label(self) -> str:
         """Return the name to write into the box."""
 
     @property
     def tier(self) -> int:
-        """Return 0 for domains, 1 for leaves, 2 for spines, 3 for the core."""
+        """Return 0 for domains, 1 for leaves, 2 for spines, 3 for cores, 4 for what joins modules."""
 
     @property
     def x(self) -> float:
@@ -59,7 +62,7 @@ class LayoutLink(Protocol):
 
     @property
     def lower(self) -> int:
-        """Return the index of the box below."""
+        """Return the index of the box below; of the same tier for a link between two modules."""
 
     @property
     def upper(self) -> int:
@@ -108,8 +111,7 @@ def plot_topology(
     for side in ("left", "bottom"):
         ax.spines[side].set_visible(False)
     ax.set_xlim(-MODULE_MARGIN, 1 + MODULE_MARGIN)
-    top = max(node.tier for node in layout.nodes)
-    ax.set_ylim(-0.45, top + 0.3)
+    ax.set_ylim(-0.45, len(_rows(layout)) - 0.7)
     ax.set_xticks([])
     _draw_modules(ax, layout)
     _draw_links(ax, layout, utilisation)
@@ -119,12 +121,17 @@ def plot_topology(
     return ax
 
 
+def _rows(layout: TopologyLayout) -> dict[int, int]:
+    """Return the height of each tier; a tier that the machine does not have leaves no gap."""
+    return {tier: row for row, tier in enumerate(sorted({node.tier for node in layout.nodes}))}
+
+
 def _draw_modules(ax: Axes, layout: TopologyLayout) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    widths = _box_widths(layout)
+    widths, rows = _box_widths(layout), _rows(layout)
     for module, name in enumerate(layout.modules):
-        members = [(node.x, widths[node.tier], node.tier) for node in layout.nodes if node.module == module]
+        members = [(node.x, widths[node.tier], rows[node.tier]) for node in layout.nodes if node.module == module]
         left = min(x - width / 2 for x, width, _ in members) - MODULE_MARGIN / 2
         right = max(x + width / 2 for x, width, _ in members) + MODULE_MARGIN / 2
         top = max(tier for _, _, tier in members) + BOX_HEIGHT
@@ -158,19 +165,23 @@ def _draw_links(ax: Axes, layout: TopologyLayout, utilisation: Mapping[str, floa
     most = max(link.cables for link in layout.links)
     thickest_pt = max(THINNEST_PT, min(THICKEST_PT, ALL_LINKS_PT / len(layout.links)))
     lines = LineCollection(
-        [
-            (
-                (layout.nodes[link.lower].x, layout.nodes[link.lower].tier + BOX_HEIGHT / 2),
-                (layout.nodes[link.upper].x, layout.nodes[link.upper].tier - BOX_HEIGHT / 2),
-            )
-            for link in layout.links
-        ],
+        [_course(layout, link) for link in layout.links],
         linewidths=[max(THINNEST_PT, thickest_pt * link.cables / most) for link in layout.links],
         colors=[use_colour(utilisation.get(link.link_class)) for link in layout.links],
         label="cables",
         zorder=1,
     )
     ax.add_collection(lines)
+
+
+def _course(layout: TopologyLayout, link: LayoutLink) -> list[tuple[float, float]]:
+    """Return the points of a bundle; one between equal tiers goes over the top."""
+    rows = _rows(layout)
+    one, two = layout.nodes[link.lower], layout.nodes[link.upper]
+    if one.tier == two.tier:
+        over = rows[one.tier] + 2 * BOX_HEIGHT
+        return [(one.x, rows[one.tier]), (one.x, over), (two.x, over), (two.x, rows[two.tier])]
+    return [(one.x, rows[one.tier] + BOX_HEIGHT / 2), (two.x, rows[two.tier] - BOX_HEIGHT / 2)]
 
 
 def use_colour(share: float | None) -> str:
@@ -200,11 +211,11 @@ def _box_widths(layout: TopologyLayout) -> dict[int, float]:
 def _draw_nodes(ax: Axes, layout: TopologyLayout) -> None:
     from matplotlib.patches import Rectangle
 
-    widths = _box_widths(layout)
+    widths, rows = _box_widths(layout), _rows(layout)
     for node in layout.nodes:
-        width = widths[node.tier]
+        width, row = widths[node.tier], rows[node.tier]
         box = Rectangle(
-            (node.x - width / 2, node.tier - BOX_HEIGHT / 2),
+            (node.x - width / 2, row - BOX_HEIGHT / 2),
             width,
             BOX_HEIGHT,
             facecolor=style.PAPER,
@@ -214,29 +225,36 @@ def _draw_nodes(ax: Axes, layout: TopologyLayout) -> None:
             label=node.label,
         )
         ax.add_patch(box)
-        text = f"{node.count:,} × {node.label}" if node.count > 1 else node.label
-        if LABEL_CHARACTER * len(text) <= width:
-            ax.text(
-                node.x, node.tier, text, ha="center", va="center", fontsize=style.SMALL_PT, color=style.INK, zorder=3
-            )
+        text = _fitting_text(node, width)
+        if text:
+            ax.text(node.x, row, text, ha="center", va="center", fontsize=style.SMALL_PT, color=style.INK, zorder=3)
+
+
+def _fitting_text(node: LayoutNode, width: float) -> str:
+    """Return the longest of the box's names that fits inside it, or nothing."""
+    names = [f"{node.label}: {node.count:,}", f"{node.count:,}"] if node.count > 1 else [node.label]
+    return next((name for name in names if LABEL_CHARACTER * (len(name) + 1) <= width), "")
 
 
 def _name_tiers(ax: Axes, layout: TopologyLayout) -> None:
-    tiers = sorted({node.tier for node in layout.nodes})
+    rows = _rows(layout)
     labels = []
-    for tier in tiers:
-        count = sum(node.count for node in layout.nodes if node.tier == tier)
-        name = TIER_NAMES[tier]
-        labels.append(f"{count:,} {name if count == 1 else TIER_PLURALS.get(name, name + 's')}")
-    ax.set_yticks(tiers, labels)
+    for tier in rows:
+        members = [node for node in layout.nodes if node.tier == tier]
+        count = sum(node.count for node in members)
+        kinds = dict.fromkeys(node.kind if count == 1 else PLURALS.get(node.kind, f"{node.kind}s") for node in members)
+        labels.append(f"{count:,} {' and '.join(kinds)}")
+    ax.set_yticks(list(rows.values()), labels)
     ax.tick_params(axis="y", length=0)
 
 
 def _name_bundles(ax: Axes, layout: TopologyLayout, utilisation: Mapping[str, float]) -> None:
     """Write cables and use of each class of links at the right edge, between the tiers that it joins."""
+    rows = _rows(layout)
     classes: dict[tuple[str, float], int] = {}
     for link in layout.links:
-        middle = (layout.nodes[link.lower].tier + layout.nodes[link.upper].tier) / 2
+        heights = [rows[layout.nodes[end].tier] for end in (link.lower, link.upper)]
+        middle = sum(heights) / 2 if heights[0] != heights[1] else heights[0] + 2 * BOX_HEIGHT
         key = (link.link_class, middle)
         classes[key] = classes.get(key, 0) + link.cables
     for (link_class, middle), cables in classes.items():

@@ -218,6 +218,7 @@ def timeline() -> tuple[Span, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeUpNode:
+    kind: str
     label: str
     tier: int
     x: float
@@ -248,7 +249,14 @@ def made_up_layout() -> MadeUpLayout:
         first = len(nodes)
         for tier, places in ((0, (0.1, 0.25, 0.4)), (1, (0.15, 0.35))):
             nodes += [
-                MadeUpNode(label=f"{'rl'[tier]}{order}", tier=tier, x=0.5 * module + x, count=1, module=module)
+                MadeUpNode(
+                    kind=("rack", "leaf")[tier],
+                    label=f"{'rl'[tier]}{order}",
+                    tier=tier,
+                    x=0.5 * module + x,
+                    count=1,
+                    module=module,
+                )
                 for order, x in enumerate(places)
             ]
         links += [
@@ -256,7 +264,7 @@ def made_up_layout() -> MadeUpLayout:
             for rack in range(3)
             for leaf in range(2)
         ]
-    nodes.append(MadeUpNode(label="core", tier=3, x=0.5, count=4, module=-1))
+    nodes.append(MadeUpNode(kind="core", label="core", tier=3, x=0.5, count=4, module=-1))
     links += [MadeUpLink(lower=leaf, upper=10, cables=4, link_class="join") for leaf in (3, 4, 8, 9)]
     return MadeUpLayout(nodes=tuple(nodes), links=tuple(links), modules=("m0", "m1"))
 

@@ -193,7 +193,7 @@ def test_topology_draws_a_line_for_each_bundle_wider_for_more_cables(layout: obj
 
 def test_topology_counts_its_tiers_and_cables(layout: object) -> None:
     ax = plot_topology(layout, utilisation={"join": 0.5})  # type: ignore[arg-type]
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["6 domains", "4 leaves", "4 cores"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["6 racks", "4 leaves", "4 cores"]
     assert {"192 cables", "16 cables\nbusiest 50 % used", "m0", "m1"} <= set(texts(ax))
 
 

@@ -37,7 +37,7 @@ def plot_timeline(
     """Return the blocks of each stage over time [s]; empty ground is idle without a wait recorded.
 
     Spans labelled "F" and "B" are blocks, tinted by chunk; "optimizer" is its own colour; labels that
-    begin with "wait" take the colour of the traffic waited for (the bubble's, for the pipeline);
+    begin with "wait" take the colour of the traffic waited for, or of the bubble;
     other spans of category "dp" are traffic and lie in the lane below.
 
     Parameters
@@ -85,8 +85,6 @@ def _colour(span: Span, num_chunks: int) -> str:
         first, last = FORWARD_TINTS if span.label == "F" else BACKWARD_TINTS
         share = max(span.chunk, 0) / max(num_chunks - 1, 1)
         return _tinted(style.PART_COLOURS["compute"], first + (last - first) * share)
-    if span.category == "pp":
-        return style.PART_COLOURS["bubble"]
     return style.TRAFFIC_COLOURS.get(span.category, style.PART_COLOURS["bubble"])
 
 
@@ -151,7 +149,8 @@ def _number_blocks(ax: Axes, spans: Iterable[Span], num_chunks: int) -> None:
 
 _KEY_LABELS = {
     "optimizer": "optimizer",
-    "wait pp": "waits for pipeline",
+    "wait bubble": "bubble",
+    "wait pp": "waits for PP",
     "wait tp": "for TP",
     "wait cp": "for CP",
     "wait dp": "for DP",

@@ -68,8 +68,8 @@ def _breakdown(content: ReportContent) -> Iterator[ReportFigure]:
     yield _figure(
         name="breakdown",
         title="Where the time of a step goes",
-        caption="Seconds of one optimizer step on the critical rank. Communication counts only where compute "
-        "does not hide it.",
+        caption="Seconds of one optimizer step, averaged over the pipeline stages. Communication counts only where "
+        "compute does not hide it.",
         ax=plot_breakdown(content.results),
     )
 
@@ -114,7 +114,9 @@ def _topology(content: ReportContent) -> Iterator[ReportFigure]:
         yield _figure(
             name=f"topology-{order + 1}",
             title=f"The machine: {case}",
-            caption="Domains and switches by tier. A line is all cables between two boxes: wider for more cables, from "
+            caption=""
+            if order
+            else "Domains and switches by tier. A line is all cables between two boxes: wider for more cables, from "
             "grey blue through amber to red as the busiest link of that class fills.",
             ax=plot_topology(layout, utilisation=uses.get(case)),
         )

@@ -187,7 +187,9 @@ def _link_class(name: str) -> str:
 def _change(result: Result, reference: Result) -> Cell:
     if result is reference or (result.gpu, result.num_gpus) != (reference.gpu, reference.num_gpus):
         return Cell(text=NOTHING, value=math.nan)
-    return _number(PERCENT * (result.step_time_s / reference.step_time_s - 1), "{:+.2f}")
+    change = PERCENT * (result.step_time_s / reference.step_time_s - 1)
+    text = f"{change:+.2f}"
+    return Cell(text="0.00" if text in {"+0.00", "-0.00"} else text, value=change)
 
 
 def _counts(result: Result, group: str) -> Mapping[str, float]:

@@ -95,7 +95,7 @@ def made_up_timeline(stages: int = 4, micro_batches: int = 8, chunks: int = 2) -
     spans = []
     for stage in range(stages):
         clock = 0.02 * stage
-        spans.append(_span(stage, "wait forward", "pp", -1, -1, 0.0, clock))
+        spans.append(_span(stage, "wait forward", "bubble", -1, -1, 0.0, clock))
         for label, length in (("F", 0.02), ("B", 0.04)):
             for chunk in range(chunks):
                 for micro_batch in range(micro_batches):

@@ -134,7 +134,11 @@ class ArithmeticRouter:
     ) -> list[Ints]:  # fmt: skip
         """Return the resource of each leg, -1 where it is not crossed."""
         if self.resources.is_bundled:
-            return [np.where(leg.element >= 0, leg.element + self._base(leg.tier, leg.is_up), -1) for leg in way.legs]
+            bundle = self.resources.bundle
+            return [
+                np.where(leg.element >= 0, bundle[leg.tier][leg.element] + self._base(leg.tier, leg.is_up), -1)
+                for leg in way.legs
+            ]
         if self.routing == "ecmp":
             picks = hashed_picks(*flows, self.seed)
         else:

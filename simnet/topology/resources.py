@@ -25,8 +25,14 @@ class Resources:
     def counts(self) -> Ints:
         """Return the resources of each section and direction."""
         wiring = self.wiring
-        tiers = [tier.num_elements if self.is_bundled else int(tier.first_cable[-1]) for tier in wiring.tiers]
-        return np.array([wiring.num_gpus, wiring.num_gpus, wiring.num_planes * wiring.num_nics, *tiers])
+        tiers = [int((tier.cables > 0).sum() if self.is_bundled else tier.first_cable[-1]) for tier in wiring.tiers]
+        ports = wiring.num_planes * wiring.num_nics if len(wiring.leaf_top) else 0
+        return np.array([wiring.num_gpus, wiring.num_gpus, ports, *tiers])
+
+    @cached_property
+    def bundle(self) -> tuple[Ints, ...]:
+        """Return for each tier the number of every element among those with cables."""
+        return tuple(np.cumsum(tier.cables > 0) - 1 for tier in self.wiring.tiers)
 
     @cached_property
     def first(self) -> Ints:
@@ -59,7 +65,7 @@ class Resources:
         for rows in (up, down):
             sections = np.split(rows, starts[1:-1])
             nvlink = np.add.reduceat(sections[0], self.wiring.nvlink_first[:-1])
-            inner = [nvlink, sections[1], sections[2]]
+            inner = [nvlink, sections[1], sections[2][: self.counts[NIC_LEAF]]]
             tiers = sections[_ENDPOINT_SECTIONS:]
             parts.append(
                 inner + [self._tier(tier, section) for tier, section in zip(self.wiring.tiers, tiers, strict=True)]
@@ -68,7 +74,8 @@ class Resources:
 
     def _tier(self, tier: Tier, rows: Floats) -> Floats:
         if self.is_bundled:
-            return np.bincount(tier.pair_element, weights=rows, minlength=tier.num_elements).astype(np.float64)
+            total = np.bincount(tier.pair_element, weights=rows, minlength=tier.num_elements)
+            return total[tier.cables > 0].astype(np.float64)
         element = np.repeat(np.arange(tier.num_elements), tier.cables)
         cable = np.arange(int(tier.first_cable[-1])) - tier.first_cable[element]
         pair = tier.pair_of_cable(element, cable)
@@ -101,6 +108,7 @@ class Resources:
     def _ends(self, nodes: Nodes, tier: Tier, number: int) -> tuple[str, str]:
         leaf0 = nodes.first["leaf"]
         if self.is_bundled:
+            number = int(np.flatnonzero(tier.cables > 0)[number])
             low, high = int(tier.lower_first[number]), int(tier.upper_first[number])
             names = [
                 nodes.name(leaf0 + first) + (f"…+{count - 1}" if count > 1 else "")

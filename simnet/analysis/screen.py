@@ -289,6 +289,13 @@ def _exposed_pp_s(
         else network.nic_bytes_per_s * efficiency.network.si
     )
     send_s = hop_s + send_bytes(workload) / rate
+    if workload.parallelism.tp > 1 and not workload.sequence_parallel:
+        # Megatron scatters the message over the tensor-parallel group and gathers it behind the wire
+        # (Narayanan, arXiv:2104.04473, section 4.1).
+        group = _group(workload, ("tp",), dp, network)
+        whole_bytes = send_bytes(workload)
+        send_s = hop_s + whole_bytes / workload.parallelism.tp / rate
+        send_s += _collective_s("all_gather", whole_bytes, group, network)
     ramp_s = PASSES_PER_MICRO_BATCH * (layout.num_stages - 1) * send_s
     if workload.overlap.pp:
         return ramp_s

@@ -220,23 +220,42 @@ def _workload(row: RunRow, model: ModelSpec, blanks: _Blanks) -> WorkloadSpec:
             global_batch_size=row.count("global_batch", 0), micro_batch_size=int(blanks.take(row, "micro_batch", "1"))
         ),
         layout=_layout(model.layers, degrees.pp * degrees.virtual_stages),
-        sequence_parallel=degrees.tp > 1 and (date is None or date >= SEQUENCE_PARALLEL_SINCE),
-        attention_kernel="unfused" if row.text("attention_kernel") == "unfused" else "flash",
+        sequence_parallel=_is_sequence_parallel(row, degrees.tp, date),
+        attention_kernel="flash" if blanks.take(row, "attention_kernel", "unfused") == "flash" else "unfused",
         recompute=cast("Recompute", blanks.take(row, "recompute", "none")),
         sharding="zero1" if row.text("sharding") == "zero1" else "none",
-        gradient_dtype="bf16" if date is None or date >= BF16_GRADIENTS_SINCE else "fp32",
+        gradient_dtype=_gradient_dtype(row, date),
         overlap=_overlap(row, blanks),
         cuda_graphs=blanks.take(row, "cuda_graphs", "no") == "yes",
         rank_order=row.text("placement") or "tp-cp-dp-pp",
     )
 
 
+def _is_sequence_parallel(row: RunRow, tp: int, date: float | None) -> bool:
+    """Return the default: sequence parallelism since it exists, except where whole layers are recomputed.
+
+    Its authors' own rows with full recomputation are without (Korthikanti, arXiv:2205.05198, table 5).
+    """
+    is_old = date is not None and date < SEQUENCE_PARALLEL_SINCE
+    return tp > 1 and not is_old and row.text("recompute") != "full"
+
+
+def _gradient_dtype(row: RunRow, date: float | None) -> Literal["fp32", "bf16"]:
+    """Return the default: 16 bit with fp16 weights and in performance recipes of today, else fp32."""
+    is_new = date is None or date >= BF16_GRADIENTS_SINCE
+    return "bf16" if is_new or row.text("precision") == "fp16" else "fp32"
+
+
 def _overlap(row: RunRow, blanks: _Blanks) -> OverlapSpec:
-    """Return the switches; a blank takes the framework's default, which overlaps all but tensor parallelism."""
+    """Return the switches; a blank takes the framework's default.
+
+    The distributed optimizer overlaps its traffic; plain data parallelism reduces after the backward pass.
+    """
+    data_parallel = "yes" if row.text("sharding") == "zero1" else "no"
     return OverlapSpec(
         tp=blanks.take(row, "overlap_tp", "no") == "yes",
-        dp_grad=blanks.take(row, "overlap_dp_grad", "yes") == "yes",
-        dp_param=blanks.take(row, "overlap_dp_param", "yes") == "yes",
+        dp_grad=blanks.take(row, "overlap_dp_grad", data_parallel) == "yes",
+        dp_param=blanks.take(row, "overlap_dp_param", data_parallel) == "yes",
         pp=blanks.take(row, "overlap_pp", "yes") in ("yes", "na"),
     )
 

@@ -172,8 +172,6 @@ class TopologySpec(SpecModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.nodes is not None and self.racks is not None:
-            raise ValueError("give nodes or racks, not both")
         faults = self._modular_faults() if self.kind == "modular" else self._monolithic_faults()
         if faults:
             raise ValueError("; ".join(faults))
@@ -215,6 +213,8 @@ class TopologySpec(SpecModel):
             f'two links between "{one}" and "{two}"; give one with the sum of their cables'
             for one, two in (sorted(pair) for pair, count in pairs.items() if count > 1)
         ]
+        if self.nodes is not None and self.racks is not None:
+            faults.append("give nodes or racks, not both")
         size = self.num_domains_asked
         if self.module is not None and (self.num_modules is None or size is None):
             faults.append("module needs num_modules and a size, nodes or racks")

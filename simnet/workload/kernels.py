@@ -6,6 +6,7 @@ Equations and constants with their sources are in ``docs/model/compute.md``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -221,7 +222,7 @@ def _matrix_s(kernel: Kernel, preset: KernelPreset) -> tuple[float, float]:
     else:
         floor_s = kernel.flops / preset.half_peak_flops_per_s
         efficiency = preset.half_efficiency
-    waves = 1 + preset.split_share * (kernel.pieces - 1)
+    waves = 1 + preset.split_share * math.log2(kernel.pieces)
     shape = (1 + preset.k_half / kernel.k) * (1 + waves * preset.wave_elements / (kernel.m * kernel.n))
     return floor_s, floor_s / efficiency * shape
 

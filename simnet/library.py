@@ -65,6 +65,20 @@ def list_shipped(kind: str) -> tuple[Path, ...]:
     return ()
 
 
+def shipped_file(path: str) -> Path:
+    """Return a shipped file or folder by its path from the root, ``scenarios/validation/training_runs.csv``.
+
+    Raises
+    ------
+    SpecError
+        If simnet was installed without it.
+    """
+    for root in _roots():
+        if (root / path).exists():
+            return root / path
+    raise SpecError(Problem(message="this file does not ship with the installed simnet", found=path))
+
+
 def part_files() -> tuple[Path, ...]:
     """Return all files of parts: those under the working directory first, then the shipped ones."""
     own = sorted((Path.cwd() / FOLDERS["part"]).glob("**/*.yaml"))

@@ -44,6 +44,11 @@ def run_command(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output is gone: `simnet list | head`
         return 0
+    except OSError as error:
+        if is_debug:
+            raise
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return SimnetError.exit_code
     except Exception as error:  # a bug must not bury the user in a traceback
         if is_debug:
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override one value by its dotted path; may be repeated."),
 ]
+_TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
@@ -53,7 +54,8 @@ def show(
     topology: Annotated[str, typer.Argument(help="Name or path of a topology.")],
     *,
     sets: SetOption = None,
-    json: JsonOption = False,
+    json: _TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
+JsonOption = False,
 ) -> None:
     """Print what a cluster is made of: GPUs, switches, cables, bisection, power, price."""
     from simnet.cli.machine import show_topology
@@ -68,7 +70,8 @@ def run(
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder for all artefacts.")] = None,
     sets: SetOption = None,
     jobs: Annotated[int, typer.Option("--jobs", min=0, help="Worker processes; 0 takes all cores.")] = 0,
-    json: JsonOption = False,
+    json: _TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
+JsonOption = False,
 ) -> None:
     """Simulate all cases of a scenario: table, data, figures, report."""
     from simnet.cli.run import run_scenario
@@ -77,8 +80,24 @@ def run(
     raise typer.Exit(code)
 
 
+@app.command()
+def validate(
+    *,
+    runs: Annotated[Path | None, typer.Option(help="Table of training runs.", **_TABLE)] = None,
+    collectives: Annotated[Path | None, typer.Option(help="Table of nccl-tests results.", **_TABLE)] = None,
+    flows: Annotated[list[Path] | None, typer.Option(help="Flow case; may be repeated.", **_TABLE)] = None,
+    json: _TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
+JsonOption = False,
+) -> None:
+    """Compare predictions with measurements; without a file, with all shipped tables."""
+    from simnet.cli.validate import validate_tables
+
+    validate_tables(runs=runs, collectives=collectives, flows=flows or (), as_json=json)
+
+
 @app.command(name="list")
-def list_command(*, json: JsonOption = False) -> None:
+def list_command(*, json: _TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
+JsonOption = False) -> None:
     """Print the shipped topologies, scenarios and models."""
     from simnet.cli.files import list_files
 

@@ -28,31 +28,32 @@ def run_command(arguments: Sequence[str]) -> int:
         Words after ``simnet``; ``--debug`` anywhere among them lets errors through with their traceback.
     """
     words = [word for word in arguments if word != "--debug"]
-    is_debug = len(words) < len(arguments)
+    if len(words) < len(arguments):
+        return _run(words)
     try:
-        app(words, prog_name="simnet", standalone_mode=True)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
+        return _run(words)
     except SimnetError as error:
-        if is_debug:
-            raise
-        for problem in error.problems:
-            print(f"error: {problem}", file=sys.stderr)  # noqa: T201 (the one way out of an error)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return _CODE_INTERRUPTED
+        return _refuse(error.exit_code, *(str(problem) for problem in error.problems))
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output is gone: `simnet list | head`
         return 0
     except OSError as error:
-        if is_debug:
-            raise
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)  # noqa: T201
-        return SimnetError.exit_code
+        return _refuse(SimnetError.exit_code, f"{error.filename}: {error.strerror}")
     except Exception as error:  # a bug must not bury the user in a traceback
-        if is_debug:
-            raise
-        kind = type(error).__name__
-        print(f"error: bug in simnet: {kind}: {error}; --debug shows where", file=sys.stderr)  # noqa: T201
-        return _CODE_BUG
+        return _refuse(_CODE_BUG, f"bug in simnet: {type(error).__name__}: {error}; --debug shows where")
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        app(words, prog_name="simnet", standalone_mode=True)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    except KeyboardInterrupt:
+        return _CODE_INTERRUPTED
     return 0
+
+
+def _refuse(code: int, *lines: str) -> int:
+    for line in lines:
+        print(f"error: {line}", file=sys.stderr)  # noqa: T201 (the one way out of an error)
+    return code

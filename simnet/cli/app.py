@@ -16,11 +16,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override one value by its dotted path; may be repeated."),
 ]
-_TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
@@ -54,8 +54,7 @@ def show(
     topology: Annotated[str, typer.Argument(help="Name or path of a topology.")],
     *,
     sets: SetOption = None,
-    json: _TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
-JsonOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Print what a cluster is made of: GPUs, switches, cables, bisection, power, price."""
     from simnet.cli.machine import show_topology
@@ -70,8 +69,7 @@ def run(
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder for all artefacts.")] = None,
     sets: SetOption = None,
     jobs: Annotated[int, typer.Option("--jobs", min=0, help="Worker processes; 0 takes all cores.")] = 0,
-    json: _TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
-JsonOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Simulate all cases of a scenario: table, data, figures, report."""
     from simnet.cli.run import run_scenario
@@ -86,8 +84,7 @@ def validate(
     runs: Annotated[Path | None, typer.Option(help="Table of training runs.", **_TABLE)] = None,
     collectives: Annotated[Path | None, typer.Option(help="Table of nccl-tests results.", **_TABLE)] = None,
     flows: Annotated[list[Path] | None, typer.Option(help="Flow case; may be repeated.", **_TABLE)] = None,
-    json: _TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
-JsonOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Compare predictions with measurements; without a file, with all shipped tables."""
     from simnet.cli.validate import validate_tables
@@ -96,8 +93,7 @@ JsonOption = False,
 
 
 @app.command(name="list")
-def list_command(*, json: _TABLE: Any = {"metavar": "FILE", "exists": True, "dir_okay": False, "readable": True}
-JsonOption = False) -> None:
+def list_command(*, json: JsonOption = False) -> None:
     """Print the shipped topologies, scenarios and models."""
     from simnet.cli.files import list_files
 

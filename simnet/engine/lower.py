@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simnet.collectives.tasks import TaskSet
 from simnet.engine.program import ActorSets, Geometry, Program, Role, Transfer
-from simnet.engine.pruning import PortUse, links_that_can_bind
+from simnet.engine.pruning import PortUse, links_that_can_bind, without_twins
 from simnet.engine.sharing import Incidence
 from simnet.workload.ops import Comm, StepPlan, Wait
 
@@ -68,6 +68,11 @@ def lower_plan(
         for index, (comm, one) in enumerate(zip(plan.comms, tasks, strict=True))
     )
     num_stages, dp = gpu.shape[:2]
+    can_bind = without_twins(
+        capacity,
+        links_that_can_bind(capacity, builder.port_uses),
+        [geometry.incidence for geometry in builder.geometries],
+    )
     actor_slowdown = (
         np.ones(num_stages * dp) if slowdown is None else slowdown.max(axis=(2, 3)).ravel()
     )
@@ -80,7 +85,7 @@ def lower_plan(
             transfers=transfers,
             geometries=tuple(builder.geometries),
             capacity=capacity,
-            can_bind=links_that_can_bind(capacity, builder.port_uses),
+            can_bind=can_bind,
             slowdown=actor_slowdown,
         ),
         tasks=tasks,
@@ -182,8 +187,9 @@ class _Lowering:
             )
             self.port_uses.append(
                 PortUse(
+                    indptr=tasks.indptr,
                     link=tasks.resource,
-                    share=tasks.coef,
+                    coef=tasks.coef,
                     source_port=tasks.edge_src_port,
                     target_port=tasks.edge_dst_port,
                 )

@@ -182,7 +182,7 @@ def _by_key(group: Group) -> tuple[Key, int]:
 
 def _set_rate(group: Group, rate: float, now_s: float) -> bool:
     """Move the group to a new rate; False if it is the one that it has."""
-    if abs(rate - group.rate) <= SAME_RATE * rate and rate > 0:
+    if rate > 0 and (rate == group.rate or abs(rate - group.rate) <= SAME_RATE * group.rate):
         return False
     group.left_bytes -= group.rate * (now_s - group.since_s)
     group.left_bytes = max(group.left_bytes, 0.0)

@@ -3,6 +3,9 @@
 All traffic on a link entered the network through some narrow port (a NIC, a GPU's NVLinks). If the
 ports behind a link add up to no more than the link carries, the link is no constraint, whatever
 the rates: the ports bind first. The same holds for the ports through which traffic leaves.
+
+A port counts with the largest share of its traffic that any task may put on the link: a task of
+rate ``x`` that puts ``a x`` on the port and ``b x`` of that on the link uses a share ``b / a``.
 """
 
 from __future__ import annotations
@@ -13,18 +16,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simnet.engine.sharing import Incidence
+
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 ROUNDING = 1e-9
 """Relative: ports that add up to a link's rate but for rounding do not exceed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PortUse:
-    """Entries of an incidence with the ports through which their traffic enters and leaves."""
+    """Entries of tasks with the ports through which their traffic enters and leaves."""
 
+    indptr: IntArray
+    """Start of each task's entries, shape (num_tasks + 1,)."""
     link: NDArray[np.int32]
-    share: FloatArray
-    """Largest share of the port's traffic that the entry can put on the link."""
+    coef: FloatArray
+    """Bytes that the entry puts on the link per byte of its task."""
     source_port: NDArray[np.int32]
     """Resource, or -1 where unknown."""
     target_port: NDArray[np.int32]
@@ -32,7 +40,7 @@ class PortUse:
 
 
 def links_that_can_bind(capacity: FloatArray, uses: Sequence[PortUse]) -> NDArray[np.bool_]:
-    """True where the traffic that may cross the link can exceed what it carries.
+    """Mark the links whose traffic can exceed what they carry.
 
     Parameters
     ----------
@@ -46,36 +54,92 @@ def links_that_can_bind(capacity: FloatArray, uses: Sequence[PortUse]) -> NDArra
     numpy.ndarray
         Shape (num_links,); ports themselves always can.
     """
-    by_source = _offered(capacity, [(u.link, u.source_port, u.share) for u in uses])
-    by_target = _offered(capacity, [(u.link, u.target_port, u.share) for u in uses])
-    offered = np.minimum(by_source, by_target)
-    can_bind: NDArray[np.bool_] = offered > capacity * (1 + ROUNDING)
+    by_source = _offered(capacity, [(use, use.source_port) for use in uses])
+    by_target = _offered(capacity, [(use, use.target_port) for use in uses])
+    can_bind: NDArray[np.bool_] = np.minimum(by_source, by_target) > capacity * (1 + ROUNDING)
     for use in uses:
         for port in (use.source_port, use.target_port):
             can_bind[port[port >= 0]] = True
     return can_bind
 
 
-def _offered(
-    capacity: FloatArray,
-    entries: Sequence[tuple[NDArray[np.int32], NDArray[np.int32], FloatArray]],
-) -> FloatArray:
+def without_twins(
+    capacity: FloatArray, can_bind: NDArray[np.bool_], incidences: Sequence[Incidence]
+) -> NDArray[np.bool_]:
+    """The links that can bind, less those that another one always binds before.
+
+    Links that exactly the same tasks load with the same coefficients (all NICs of one ring, say)
+    are one constraint: that of the smallest.
+
+    Parameters
+    ----------
+    capacity
+        Usable rates [bytes/s], shape (num_links,).
+    can_bind
+        What is left so far, shape (num_links,).
+    incidences
+        All traffic that may ever be under way.
+    """
+    signature = np.zeros(len(capacity), dtype=np.uint64)
+    first_task = 0
+    for rows in incidences:
+        task = np.repeat(np.arange(rows.num_flows), np.diff(rows.indptr)) + first_task
+        first_task += rows.num_flows
+        mark = _mixed(task.astype(np.uint64) ^ _mixed(rows.coef.view(np.uint64)))
+        np.add.at(signature, rows.link, mark)
+    order = np.lexsort((capacity, signature))
+    order = order[can_bind[order]]
+    is_twin = np.zeros(len(order), dtype=bool)
+    is_twin[1:] = signature[order[1:]] == signature[order[:-1]]
+    kept = can_bind.copy()
+    kept[order[is_twin]] = False
+    return kept
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Values scattered over all 64 bits (the finaliser of SplitMix64, Steele et al. 2014)."""
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _offered(capacity: FloatArray, uses: Sequence[tuple[PortUse, NDArray[np.int32]]]) -> FloatArray:
     """Most that the distinct ports behind each link can put on it [bytes/s]."""
     size = len(capacity)
-    keys, shares = [], []
-    for link, port, share in entries:
-        key = link.astype(np.int64) * (size + 1) + (port + 1)
+    keys: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+    shares: list[FloatArray] = [np.zeros(0)]
+    for use, port in uses:
+        share = _share(use, port, size)
+        key = use.link.astype(np.int64) * (size + 1) + np.where(np.isinf(share), 0, port + 1)
         unique, where = np.unique(key, return_inverse=True)
         largest = np.zeros(len(unique))
-        np.maximum.at(largest, where, np.minimum(share, 1.0))
+        np.maximum.at(largest, where, share)
         keys.append(unique)
         shares.append(largest)
-    if not keys:
-        return np.zeros(size)
     unique, where = np.unique(np.concatenate(keys), return_inverse=True)
     largest = np.zeros(len(unique))
     np.maximum.at(largest, where, np.concatenate(shares))
-    link, port = unique // (size + 1), unique % (size + 1) - 1
-    rate = np.where(port >= 0, capacity[port], np.inf) * largest
-    offered: FloatArray = np.bincount(link, weights=rate, minlength=size)
-    return offered
+    link, port_key = unique // (size + 1), unique % (size + 1)
+    rate = np.where(port_key > 0, capacity[port_key - 1], np.inf) * largest
+    return np.bincount(link, weights=rate, minlength=size).astype(np.float64, copy=False)
+
+
+def _share(use: PortUse, port: NDArray[np.int32], size: int) -> FloatArray:
+    """Largest part of its port's traffic that each entry's task can put on the link, at most 1.
+
+    Infinite where the port is unknown, or none of the task's entries says how much it carries.
+    Where edges of one task carry different parts through one port, the smallest is taken, which
+    can only make the share too large.
+    """
+    task = np.repeat(np.arange(len(use.indptr) - 1), np.diff(use.indptr))
+    key = task * (size + 1) + (port + 1)
+    at_port = np.flatnonzero((use.link == port) & (use.coef > 0))
+    known, where = np.unique(key[at_port], return_inverse=True)
+    if len(known) == 0:
+        return np.full(len(key), np.inf)
+    carried = np.full(len(known), np.inf)
+    np.minimum.at(carried, where, use.coef[at_port])
+    place = np.minimum(np.searchsorted(known, key), len(known) - 1)
+    share = np.minimum(use.coef / carried[place], 1.0)
+    return np.where(known[place] == key, share, np.inf)

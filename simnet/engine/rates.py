@@ -146,6 +146,8 @@ class RateBook:
 
     def _observe(self, full: Incidence, rate: FloatArray) -> None:
         """Note the peak use of every resource; no sum of rates may pass a capacity."""
+        if len(full.link) == 0:  # groups of one member
+            return
         used = np.bincount(
             full.link,
             weights=full.coef * np.repeat(rate, np.diff(full.indptr)),

@@ -159,7 +159,7 @@ class _Filling:
         freeze = capped.copy()
         freeze[flow] = True
         self._freeze(np.flatnonzero(freeze), flow_level, capped)
-        if self.num_rising < PACK_BELOW * len(self._flows):
+        if 0 < self.num_rising < PACK_BELOW * len(self._flows):
             self._pack()
 
     def _freeze(self, index: IntArray, flow_level: FloatArray, capped: BoolArray) -> None:

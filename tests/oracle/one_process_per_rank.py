@@ -12,33 +12,43 @@ import simpy
 from simnet.workload.ops import Compute, Start
 from tests.oracle.fair_sharing import water_filling
 
+SETTLED = 1e-12
+"""A flow with less than this share of its bytes left is done: its alarm rang, the rest is rounding."""
 
-class _Wire:
-    """All active tasks; re-solves everything whenever one comes or goes."""
+
+class Wire:
+    """All active tasks; solves everything anew whenever one comes or goes."""
 
     def __init__(self, env, program):
         self.env, self.program = env, program
         self.active = []
         self.since = 0.0
         self.alarm = None
+        self.resource_bytes = np.zeros(len(program.capacity))
 
-    def usage(self, flow):
+    def add(self, transfer, task, done):
+        record = self.program.transfers[transfer]
+        geometry = self.program.geometries[record.geometry]
+        size = record.size_bytes[task]
+        self._elapse()
+        self.active.append({
+            "column": self._usage(geometry.incidence, task), "left": size, "size": size, "rate": 0.0, "done": done,
+            "cap": geometry.cap[task], "weight": geometry.weight[task],
+        })  # fmt: skip
+        self._settle()
+
+    def _usage(self, rows, task):
         column = np.zeros(len(self.program.capacity))
-        rows = self.program.geometries[flow["geometry"]].incidence
-        low, high = rows.indptr[flow["task"]], rows.indptr[flow["task"] + 1]
+        low, high = rows.indptr[task], rows.indptr[task + 1]
         np.add.at(column, rows.link[low:high], rows.coef[low:high])
         return column
 
-    def add(self, flow):
-        flow["column"] = self.usage(flow)
-        flow["rate"] = 0.0
-        self._elapse()
-        self.active.append(flow)
-        self._settle()
-
     def _elapse(self):
+        passed = self.env.now - self.since
         for flow in self.active:
-            flow["left"] -= flow["rate"] * (self.env.now - self.since)
+            if passed > 0:
+                flow["left"] -= flow["rate"] * passed
+                self.resource_bytes += flow["column"] * (flow["rate"] * passed)
         self.since = self.env.now
 
     def _settle(self):
@@ -62,73 +72,85 @@ class _Wire:
         if alarm is not self.alarm:
             return
         self._elapse()
-        over = [f for f in self.active if f["left"] <= 1e-12 * f["size"]]
-        self.active = [f for f in self.active if f["left"] > 1e-12 * f["size"]]
+        for flow in self.active:
+            if np.isinf(flow["rate"]):
+                flow["left"] = 0.0
+        over = [flow for flow in self.active if flow["left"] <= SETTLED * flow["size"]]
+        self.active = [flow for flow in self.active if flow["left"] > SETTLED * flow["size"]]
         for flow in over:
             flow["done"].succeed()
         self._settle()
 
 
-def run_per_rank(program):
-    """Finish time of every actor [s], shape (num_actors,)."""
-    env = simpy.Environment()
-    wire = _Wire(env, program)
-    arrived, done = {}, {}
-    finish = np.zeros(program.num_actors)
+class Ranks:
+    """The actors' processes and what they share: who has arrived, and what is done."""
 
-    def task_done(transfer, instance, task):
-        key = (transfer, instance, task)
-        if key not in done:
-            done[key] = env.event()
-        return done[key]
+    def __init__(self, program):
+        self.program = program
+        self.env = simpy.Environment()
+        self.wire = Wire(self.env, program)
+        self.arrived, self.done = {}, {}
+        self.finish_s = np.full(program.num_actors, np.nan)
 
-    def carry(transfer, instance, task):
-        record = program.transfers[transfer]
-        yield env.timeout(record.latency_s[task])
-        size = record.size_bytes[task]
-        event = task_done(transfer, instance, task)
-        if size <= 0:
-            event.succeed()
-            return
-        geometry = program.geometries[record.geometry]
-        wire.add({
-            "geometry": record.geometry, "task": task, "left": size, "size": size, "done": event,
-            "cap": geometry.cap[task], "weight": geometry.weight[task],
-        })
+    def run(self):
+        for role in self.program.roles:
+            for member in range(role.num_actors):
+                self.env.process(self._live(role, role.first_actor + member))
+        self.env.run()
 
-    def start(actor, op):
-        record = program.transfers[op.comm]
-        sets = record.starters
-        for task in range(len(record.size_bytes)):
-            members = sets.actor[sets.indptr[task] : sets.indptr[task + 1]]
-            if actor in members:
-                here = arrived.setdefault((op.comm, op.instance, task), set())
-                here.add(actor)
-                if len(here) == len(set(members)):
-                    env.process(carry(op.comm, op.instance, task))
-
-    def wait(actor, op):
-        record = program.transfers[op.comm]
-        sets = record.waiters
-        for task in range(len(record.size_bytes)):
-            if actor in sets.actor[sets.indptr[task] : sets.indptr[task + 1]]:
-                event = task_done(op.comm, op.instance, task)
-                if not event.processed:
-                    yield event
-
-    def live(role, member):
-        actor = role.first_actor + member
+    def _live(self, role, actor):
         for op in role.ops:
             if isinstance(op, Compute):
-                yield env.timeout(op.duration_s * program.slowdown[actor])
+                yield self.env.timeout(op.duration_s * self.program.slowdown[actor])
             elif isinstance(op, Start):
-                start(actor, op)
+                self._start(actor, op)
             else:
-                yield from wait(actor, op)
-        finish[actor] = env.now
+                yield from self._wait(actor, op)
+        self.finish_s[actor] = self.env.now
 
-    for role in program.roles:
-        for member in range(role.num_actors):
-            env.process(live(role, member))
-    env.run()
-    return finish
+    def _tasks_of(self, sets, actor):
+        return [
+            task
+            for task, (low, high) in enumerate(zip(sets.indptr[:-1], sets.indptr[1:], strict=True))
+            if actor in sets.actor[low:high]
+        ]
+
+    def _start(self, actor, op):
+        sets = self.program.transfers[op.comm].starters
+        for task in self._tasks_of(sets, actor):
+            here = self.arrived.setdefault((op.comm, op.instance, task), set())
+            here.add(actor)
+            if len(here) == len(set(sets.actor[sets.indptr[task] : sets.indptr[task + 1]].tolist())):
+                self.env.process(self._carry(op.comm, op.instance, task))
+
+    def _carry(self, transfer, instance, task):
+        record = self.program.transfers[transfer]
+        yield self.env.timeout(record.latency_s[task])
+        event = self._event(transfer, instance, task)
+        if record.size_bytes[task] <= 0:
+            event.succeed()
+        else:
+            self.wire.add(transfer, task, event)
+
+    def _wait(self, actor, op):
+        for task in self._tasks_of(self.program.transfers[op.comm].waiters, actor):
+            event = self._event(op.comm, op.instance, task)
+            if not event.processed:
+                yield event
+
+    def _event(self, *key):
+        if key not in self.done:
+            self.done[key] = self.env.event()
+        return self.done[key]
+
+
+def run_ranks(program):
+    """Finish time of every actor [s] (nan where it waits for ever), and bytes over each resource."""
+    ranks = Ranks(program)
+    ranks.run()
+    return ranks.finish_s, ranks.wire.resource_bytes
+
+
+def run_per_rank(program):
+    """Finish time of every actor [s], shape (num_actors,); nan where it waits for ever."""
+    return run_ranks(program)[0]

@@ -10,9 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from simnet.collectives.choice import choose
-from simnet.collectives.cost import time_s
-from simnet.collectives.machine import Machine
+from simnet.analysis.screen_network import ScreenNetwork, collective_s, group
 from simnet.spec.collectives import load_collectives
 from simnet.spec.compute import KernelPreset
 from simnet.spec.parts import GpuPart
@@ -28,20 +26,6 @@ from simnet.workload.shards import stage_shard
 from simnet.workload.transformer import require_dense
 
 PASSES_PER_MICRO_BATCH = 2  # one forward, one backward
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenNetwork:
-    """What the closed form knows of a fabric: a scale-up domain and one NIC rate for each GPU."""
-
-    scale_up_domain: int
-    """GPUs that NVLink joins and the job uses."""
-    nvlink_bytes_per_s: float
-    """NVLink wire rate of one GPU and direction."""
-    nic_bytes_per_s: float
-    """NIC wire rate for each GPU and direction."""
-    generation: str
-    """GPU generation, for the constants of collectives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,8 +192,8 @@ def _exchanges(
     beside = {Category.TP: 0.0, Category.CP: 0.0}
     for item in pass_exchanges(workload, kind, is_backward=is_backward):
         axes = ("tp",) if item.category is Category.TP else ("cp",)
-        group = _group(workload, axes, dp, network)
-        cost_s = item.count * _collective_s(item.op, item.size_bytes / item.count, group, network)
+        ring = group(workload, axes, dp, network)
+        cost_s = item.count * collective_s(item.op, item.size_bytes / item.count, ring, network)
         (beside if item.position == "beside" else exposed)[item.category] += cost_s
     return _Exchanges(
         tp_s=exposed[Category.TP],
@@ -239,17 +223,17 @@ def _added(passes: list[_Pass]) -> _Pass:
 def _stage(workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, stage: int, *, dp: int) -> _Stage:
     """Return chunks, weights and replicated traffic of one stage."""
     replicas = dp * workload.parallelism.cp
-    group = _group(workload, ("cp", "dp"), dp, network)
+    ring = group(workload, ("cp", "dp"), dp, network)
     reduces: list[float] = []
     gathers: list[float] = []
     chunks = range(layout.num_chunks)
     for chunk in chunks if replicas > 1 else ():
         for bucket in chunk_buckets(workload, layout, stage, chunk, replicas=replicas):
             comm = reduce_comm(workload, bucket, stage=stage, name="")
-            reduces.append(_collective_s(comm.op, comm.size_bytes, group, network))
+            reduces.append(collective_s(comm.op, comm.size_bytes, ring, network))
             if workload.sharding == "zero1":
                 comm = gather_comm(workload, bucket, stage=stage, name="")
-                gathers.append(_collective_s(comm.op, comm.size_bytes, group, network))
+                gathers.append(collective_s(comm.op, comm.size_bytes, ring, network))
     held = stage_shard(workload, layout, stage)
     return _Stage(
         kinds=tuple(chunk_kind(layout, stage, chunk) for chunk in chunks),
@@ -275,8 +259,8 @@ def _exposed_pp_s(
     """Return what pipeline sends add: every hop while the pipeline fills and drains, and all if not overlapped."""
     if layout.num_stages == 1:
         return 0.0
-    group = _group(workload, ("pp",), dp, network)
-    is_inside = group.num_nodes == 1
+    ring = group(workload, ("pp",), dp, network)
+    is_inside = ring.num_nodes == 1
     constants = load_collectives(network.generation)
     latency = constants.latency
     hop_s = latency.ring_base.si("simple") + (latency.ring_nvlink_hop if is_inside else latency.ring_network_hop).si(
@@ -292,10 +276,10 @@ def _exposed_pp_s(
     if workload.parallelism.tp > 1 and not workload.sequence_parallel:
         # Megatron scatters the message over the tensor-parallel group and gathers it behind the wire
         # (Narayanan, arXiv:2104.04473, section 4.1).
-        group = _group(workload, ("tp",), dp, network)
+        ring = group(workload, ("tp",), dp, network)
         whole_bytes = send_bytes(workload)
         send_s = hop_s + whole_bytes / workload.parallelism.tp / rate
-        send_s += _collective_s("all_gather", whole_bytes, group, network)
+        send_s += collective_s("all_gather", whole_bytes, ring, network)
     ramp_s = PASSES_PER_MICRO_BATCH * (layout.num_stages - 1) * send_s
     if workload.overlap.pp:
         return ramp_s
@@ -317,13 +301,13 @@ def _exposed_dp_s(
         return 0.0
     num_stages, num_chunks = job.layout.num_stages, job.layout.num_chunks
     # Interleaved stages run groups of micro-batches through one chunk after the other.
-    group = min(job.micro_batches, num_stages) if num_chunks > 1 else 1
+    batch = min(job.micro_batches, num_stages) if num_chunks > 1 else 1
     forward_s = sum(passes[kind][0].total_s for kind in stage.kinds)
     backward_s = sum(passes[kind][1].total_s for kind in stage.kinds)
     # Stages drain one pass apart, so a later one's reduction hides behind the first one's last passes.
     lag_s = stage.index * backward_s / num_chunks
-    reduce_s = _after_window(stage.reduces_s, group * backward_s, is_overlapped=workload.overlap.dp_grad)
-    gather_s = _after_window(stage.gathers_s, group * forward_s, is_overlapped=workload.overlap.dp_param)
+    reduce_s = _after_window(stage.reduces_s, batch * backward_s, is_overlapped=workload.overlap.dp_grad)
+    gather_s = _after_window(stage.gathers_s, batch * forward_s, is_overlapped=workload.overlap.dp_param)
     hidden_s = sum(stage.reduces_s) - reduce_s + sum(stage.gathers_s) - gather_s
     exposed_s = max(0.0, reduce_s - lag_s) + max(0.0, gather_s - lag_s)
     return exposed_s + preset.contention_share_dp * hidden_s
@@ -335,46 +319,3 @@ def _after_window(costs_s: tuple[float, ...], window_s: float, *, is_overlapped:
     if not is_overlapped or not costs_s:
         return total
     return max(costs_s[0], total - window_s * (1 - 1 / len(costs_s)))
-
-
-def _group(workload: WorkloadSpec, axes: tuple[str, ...], dp: int, network: ScreenNetwork) -> Machine:
-    """Return the communicator of rank 0 along *axes*, ranks numbered in the rank order."""
-    degrees = workload.parallelism
-    sizes = {"tp": degrees.tp, "cp": degrees.cp, "pp": degrees.pp, "dp": dp}
-    order = tuple((axis, sizes[axis]) for axis in workload.rank_order.split("-"))
-    return _machine(order, axes, network)
-
-
-@lru_cache(maxsize=65536)
-def _machine(order: tuple[tuple[str, int], ...], axes: tuple[str, ...], network: ScreenNetwork) -> Machine:
-    offsets = [0]
-    stride = 1
-    for axis, size in order:
-        if axis in axes:
-            offsets = [base + index * stride for index in range(size) for base in offsets]
-        stride *= size
-    domains: dict[int, int] = {}
-    for offset in offsets:
-        domain = offset // network.scale_up_domain
-        domains[domain] = domains.get(domain, 0) + 1
-    num_nodes = len(domains)
-    local = max(domains.values())
-    return Machine(
-        num_ranks=len(offsets),
-        num_nodes=num_nodes,
-        num_heads=local if num_nodes > 1 else 0,
-        max_local=local,
-        min_local=min(domains.values()),
-        nvlink_bytes_per_s=network.nvlink_bytes_per_s if local > 1 else math.inf,
-        nic_bytes_per_s=network.nic_bytes_per_s if num_nodes > 1 else math.inf,
-    )
-
-
-@lru_cache(maxsize=65536)
-def _collective_s(op: str, size_bytes: float, machine: Machine, network: ScreenNetwork) -> float:
-    """Return the closed-form time of a collective with NCCL's choice of algorithm [s]."""
-    if machine.num_ranks == 1 or size_bytes == 0:
-        return 0.0
-    constants = load_collectives(network.generation)
-    choice = choose(op, machine, size_bytes, constants)
-    return float(time_s(op, choice.algorithm, choice.protocol, machine, size_bytes, constants))

@@ -6,116 +6,19 @@ import json
 import math
 from functools import cache
 
-from pydantic import Field
-
 from simnet.errors import Problem, SpecError
 from simnet.library import find
 from simnet.spec.base import Constant, SpecModel
+from simnet.spec.kernel_preset import KernelPreset
 from simnet.spec.parts import GpuPart, Precision
 from simnet.spec.read import read_yaml
+
+__all__ = ["LINEAR_BYTES", "ComputePart", "KernelPreset", "load_preset"]
 
 LINEAR_BYTES: dict[str, float] = {"bf16": 2, "fp16": 2, "fp8": 1, "mxfp8": 1 + 1 / 32, "nvfp4": 1 / 2 + 1 / 16}
 """Bytes of an operand element with its share of a block scale (OCP microscaling formats 1.0; NVFP4)."""
 HALF_PRECISIONS = ("bf16", "fp16")
 """Precisions of 16 bit, for which nothing is quantised."""
-
-
-class KernelPreset(SpecModel):
-    """Resolved figures of one GPU at one precision, all in SI."""
-
-    gpu: str
-    """Name of the GPU part."""
-    precision: str
-    """Precision of the linear layers; attention, logits and loss stay in 16 bit."""
-    software_date: float
-    """Year of the software stack."""
-    linear_peak_flops_per_s: float
-    """Dense peak of the datasheet for the linear layers [FLOP/s]."""
-    linear_efficiency: float = Field(gt=0, le=1)
-    """Share of that peak which a large matrix product reaches."""
-    linear_bytes: float
-    """Bytes of one operand element."""
-    half_peak_flops_per_s: float
-    """Dense 16-bit peak [FLOP/s]."""
-    half_efficiency: float = Field(gt=0, le=1)
-    """Share of it that a large 16-bit matrix product reaches."""
-    k_half: float
-    """Depth K at which a matrix product spends as long outside its main loop as inside."""
-    wave_elements: float
-    """Output elements that the last, partly filled wave wastes on average."""
-    split_share: float
-    """Part of a wave that each further piece of a product wastes when it is cut to overlap with its collective."""
-    attention_forward_efficiency: float = Field(gt=0, le=1)
-    """Share of the 16-bit peak of the products in forward attention."""
-    attention_backward_efficiency: float = Field(gt=0, le=1)
-    """The same in backward attention."""
-    attention_block_half: float
-    """Keys per rank at which attention reaches half of its efficiency."""
-    exponentials_per_s: float
-    """Exponentials that the special-function units deliver [1/s]."""
-    exponential_exposed_share: float
-    """Share of the exponentials' time that matrix work does not hide."""
-    hbm_bytes_per_s: float
-    """HBM bandwidth of the datasheet [B/s]."""
-    memory_efficiency: float = Field(gt=0, le=1)
-    """Share of it that a streaming kernel reaches."""
-    nvlink_bytes_per_s: float
-    """NVLink bandwidth of the datasheet per direction, the yardstick of contention [B/s]."""
-    cast_bytes_per_element: float
-    """Bytes moved to quantise one element, all copies together."""
-    transpose_bytes_per_element: float
-    """Bytes moved to transpose one quantised element for the weight gradient; 0 where hardware reads both ways."""
-    launch_gap_s: float
-    """Idle time between two kernels of a stream [s]."""
-    launch_gap_graph_s: float
-    """The same inside a CUDA graph [s]."""
-    loss_forward_bytes_per_logit: float
-    """Bytes moved per logit in the forward cross-entropy."""
-    loss_backward_bytes_per_logit: float
-    """The same backward."""
-    optimizer_bytes_per_parameter: float
-    """Bytes moved per parameter of the shard in the optimizer step."""
-    step_overhead_s: float
-    """Host time per step that nothing hides [s]."""
-    contention_share: float
-    """By how much a TP or CP collective beside compute slows it, over its bytes on NVLink."""
-    contention_share_dp: float
-    """The same for gradient reductions and parameter gathers, over their time on the network."""
-    jitter: float
-    """Standard deviation of a rank's compute time over ranks, as a share."""
-    assumptions: tuple[str, ...] = ()
-    """What was taken from a sibling or assumed, in words."""
-
-    def scaled(self, *, gemm: float = 1.0, attention: float = 1.0, memory: float = 1.0) -> KernelPreset:
-        """Return the preset with kernels of a kind that many times as fast: a what-if, not a measurement.
-
-        Raises
-        ------
-        SpecError
-            If a kernel would beat its roofline.
-        """
-        changed = {
-            "linear_efficiency": self.linear_efficiency * gemm,
-            "half_efficiency": self.half_efficiency * gemm,
-            "attention_forward_efficiency": self.attention_forward_efficiency * attention,
-            "attention_backward_efficiency": self.attention_backward_efficiency * attention,
-            "exponential_exposed_share": self.exponential_exposed_share / attention,
-            "memory_efficiency": self.memory_efficiency * memory,
-        }
-        beyond = [name for name, value in changed.items() if name.endswith("efficiency") and value > 1]
-        if beyond:
-            raise SpecError(
-                *(
-                    Problem(
-                        message=f"{self.gpu} would beat its roofline",
-                        path=name,
-                        found=f"{changed[name]:.2f}",
-                        allowed="at most 1",
-                    )
-                    for name in beyond
-                )
-            )
-        return self.model_copy(update=changed)
 
 
 class GenerationCompute(SpecModel):
@@ -168,24 +71,43 @@ class ComputeLaws(SpecModel):
     """Laws that all GPUs share."""
 
     gemm_k_half: Constant
+    """Depth K at which a product spends as long outside its main loop as inside."""
     gemm_wave_share: Constant
+    """Part of a wave of tiles that the last wave wastes."""
     gemm_tile_elements: Constant
+    """Output elements of a tile."""
     gemm_split_share: Constant
+    """Part of a wave that each doubling of the pieces of a cut product wastes."""
     attention_block_half: Constant
+    """Keys per rank at which attention reaches half of its efficiency."""
     exponential_exposed_share: Constant
+    """Part of the exponentials' time that matrix work does not hide."""
     cast_bytes: dict[str, Constant]
+    """Bytes to quantise an element, by precision."""
     launch_gap: Constant
+    """Idle time between two kernels of a stream."""
     launch_gap_graph: Constant
+    """The same inside a CUDA graph."""
     loss_forward_bytes: Constant
+    """Bytes per logit in the forward cross-entropy."""
     loss_backward_bytes: Constant
+    """The same backward."""
     optimizer_bytes: Constant
+    """Bytes per parameter of the shard in the optimizer."""
     step_overhead: Constant
+    """Host time of a step that nothing hides."""
     contention_share: Constant
+    """Slow-down by TP and CP collectives beside compute, over their bytes on NVLink."""
     contention_share_dp: Constant
+    """Slow-down by replicated traffic beside compute, over its time on the network."""
     jitter: Constant
+    """Standard deviation of ranks' compute time."""
     power_exponent: Constant
+    """Exponent of sustained matrix rate over board power."""
     software_half_life: Constant
+    """Time in which half of a young generation's slow-down goes [years]."""
     software_default: Constant
+    """Software date of a preset that names none [year]."""
 
 
 class ComputePart(SpecModel):

@@ -1,12 +1,10 @@
-"""Time of a chunk of layers on one GPU: a roofline for each kernel, with a smooth shape law.
+"""Time of a chunk of layers, and of the optimizer, on one GPU: the sum over its kernels and the gaps between them.
 
-A kernel takes the longer of its matrix time and its HBM time, plus the gap before the next one.
 Equations and constants with their sources are in ``docs/model/compute.md``.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,8 +15,6 @@ from simnet.spec.workload import WorkloadSpec
 from simnet.workload.comms import ChunkKind, pass_exchanges
 from simnet.workload.kernel_list import (
     ChunkShape,
-    Kernel,
-    Unit,
     attention_core,
     embedding_backward,
     embedding_forward,
@@ -27,18 +23,11 @@ from simnet.workload.kernel_list import (
     loss_backward,
     loss_forward,
 )
+from simnet.workload.kernel_price import Totals, added, kernel_time, pass_times, scaled
 from simnet.workload.ops import Category
 from simnet.workload.shards import gradient_bytes
 
 __all__ = ["ChunkTimes", "KernelPreset", "chunk_shape", "chunk_times", "kernel_time", "load_preset", "optimizer_time"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelTime:
-    """Time of kernels and the bound that no GPU beats."""
-
-    busy_s: float
-    floor_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +78,14 @@ def chunk_times(
         raise AssertionError(f"preset of {preset.gpu} {preset.precision} for {gpu.name} {workload.precision}")
     shape = chunk_shape(model, workload)
     is_graph = workload.cuda_graphs
-    forward, backward = (_scaled(one, layers) for one in _layer_totals(shape, preset, workload.recompute, is_graph))
+    forward, backward = (scaled(one, layers) for one in _layer_totals(shape, preset, workload.recompute, is_graph))
     if has_embedding:
-        lookup = _pass_times(embedding_forward(shape), preset, is_backward=False, is_graph=is_graph)
-        scatter = _pass_times(embedding_backward(shape), preset, is_backward=True, is_graph=is_graph)
-        forward, backward = _added(forward, lookup), _added(backward, scatter)
+        lookup = pass_times(embedding_forward(shape), preset, is_backward=False, is_graph=is_graph)
+        scatter = pass_times(embedding_backward(shape), preset, is_backward=True, is_graph=is_graph)
+        forward, backward = added(forward, lookup), added(backward, scatter)
     if has_loss:
         head = _loss_totals(shape, preset, is_graph)
-        forward, backward = _added(forward, head[0]), _added(backward, head[1])
+        forward, backward = added(forward, head[0]), added(backward, head[1])
     kind = ChunkKind(layers=layers, has_embedding=has_embedding, has_loss=has_loss)
     return ChunkTimes(
         forward_s=forward[0] + _contention_s(workload, gpu, preset, kind, is_backward=False),
@@ -186,68 +175,16 @@ def _beside_bytes(workload: WorkloadSpec, kind: ChunkKind, is_backward: bool) ->
     return wire_bytes
 
 
-def kernel_time(kernel: Kernel, preset: KernelPreset, *, is_backward: bool = False) -> KernelTime:
-    """Return the time of *kernel* without its launch gap, and its roofline bound.
-
-    Parameters
-    ----------
-    kernel
-        What is computed and moved.
-    preset
-        The GPU at its precision.
-    is_backward
-        Selects the efficiency of attention.
-    """
-    if kernel.unit is Unit.CAST:
-        num_bytes = preset.cast_bytes_per_element * kernel.elements + preset.transpose_bytes_per_element * kernel.k
-        floor_s = num_bytes / preset.hbm_bytes_per_s
-        return KernelTime(busy_s=floor_s / preset.memory_efficiency, floor_s=floor_s)
-    memory_floor_s = kernel.num_bytes / preset.hbm_bytes_per_s
-    memory_s = memory_floor_s / preset.memory_efficiency
-    if kernel.unit is Unit.MEMORY:
-        return KernelTime(busy_s=memory_s, floor_s=memory_floor_s)
-    if kernel.unit is Unit.ATTENTION:
-        matrix_floor_s = kernel.flops / preset.half_peak_flops_per_s
-        matrix_s = _attention_s(kernel, preset, matrix_floor_s, is_backward=is_backward)
-    else:
-        matrix_floor_s, matrix_s = _matrix_s(kernel, preset)
-    return KernelTime(busy_s=max(matrix_s, memory_s), floor_s=max(matrix_floor_s, memory_floor_s))
-
-
-def _matrix_s(kernel: Kernel, preset: KernelPreset) -> tuple[float, float]:
-    """Return roofline and time of a matrix product: efficiency saturates in K and in whole waves of M x N."""
-    if kernel.unit is Unit.GEMM:
-        floor_s = kernel.flops / preset.linear_peak_flops_per_s
-        efficiency = preset.linear_efficiency
-    else:
-        floor_s = kernel.flops / preset.half_peak_flops_per_s
-        efficiency = preset.half_efficiency
-    waves = 1 + preset.split_share * math.log2(kernel.pieces)
-    shape = (1 + preset.k_half / kernel.k) * (1 + waves * preset.wave_elements / (kernel.m * kernel.n))
-    return floor_s, floor_s / efficiency * shape
-
-
-def _attention_s(kernel: Kernel, preset: KernelPreset, floor_s: float, *, is_backward: bool) -> float:
-    """Return the time of fused attention: its products, and the exponentials that they do not hide."""
-    efficiency = preset.attention_backward_efficiency if is_backward else preset.attention_forward_efficiency
-    products_s = floor_s / efficiency * (1 + preset.attention_block_half / kernel.k)
-    return products_s + preset.exponential_exposed_share * kernel.elements / preset.exponentials_per_s
-
-
-Totals = tuple[float, float, float]
-"""Time with gaps, roofline, and time of the attention core [s]."""
-
-
 @lru_cache(maxsize=16384)
 def _layer_totals(shape: ChunkShape, preset: KernelPreset, recompute: str, is_graph: bool) -> tuple[Totals, Totals]:
     """Return the totals of one layer, forward and backward with recomputation."""
-    forward = _pass_times(layer_forward(shape), preset, is_backward=False, is_graph=is_graph)
-    backward = _pass_times(layer_backward(shape), preset, is_backward=True, is_graph=is_graph)
+    forward = pass_times(layer_forward(shape), preset, is_backward=False, is_graph=is_graph)
+    backward = pass_times(layer_backward(shape), preset, is_backward=True, is_graph=is_graph)
     if recompute == "full":
-        backward = _added(backward, forward)
+        backward = added(backward, forward)
     elif recompute == "selective":
-        core = _pass_times(attention_core(shape), preset, is_backward=False, is_graph=is_graph)
-        backward = _added(backward, core)
+        core = pass_times(attention_core(shape), preset, is_backward=False, is_graph=is_graph)
+        backward = added(backward, core)
     return forward, backward
 
 
@@ -257,23 +194,6 @@ def _loss_totals(shape: ChunkShape, preset: KernelPreset, is_graph: bool) -> tup
     forward = loss_forward(shape, bytes_per_logit=preset.loss_forward_bytes_per_logit)
     backward = loss_backward(shape, bytes_per_logit=preset.loss_backward_bytes_per_logit)
     return (
-        _pass_times(forward, preset, is_backward=False, is_graph=is_graph),
-        _pass_times(backward, preset, is_backward=True, is_graph=is_graph),
+        pass_times(forward, preset, is_backward=False, is_graph=is_graph),
+        pass_times(backward, preset, is_backward=True, is_graph=is_graph),
     )
-
-
-def _pass_times(kernels: tuple[Kernel, ...], preset: KernelPreset, *, is_backward: bool, is_graph: bool) -> Totals:
-    """Return the totals of *kernels* run one after another on a stream."""
-    gap_s = preset.launch_gap_graph_s if is_graph else preset.launch_gap_s
-    times = [(kernel, kernel_time(kernel, preset, is_backward=is_backward)) for kernel in kernels]
-    busy_s = sum(time.busy_s + gap_s * kernel.launches for kernel, time in times)
-    core_s = sum(time.busy_s for kernel, time in times if kernel.name.startswith("attention"))
-    return busy_s, sum(time.floor_s for _, time in times), core_s
-
-
-def _scaled(totals: Totals, factor: float) -> Totals:
-    return (totals[0] * factor, totals[1] * factor, totals[2] * factor)
-
-
-def _added(left: Totals, right: Totals) -> Totals:
-    return (left[0] + right[0], left[1] + right[1], left[2] + right[2])

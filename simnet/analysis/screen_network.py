@@ -1,0 +1,70 @@
+"""Communicators and collective times of the closed-form step: a scale-up domain and one NIC rate, no graph."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from simnet.collectives.choice import choose
+from simnet.collectives.cost import time_s
+from simnet.collectives.machine import Machine
+from simnet.spec.collectives import load_collectives
+from simnet.spec.workload import WorkloadSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenNetwork:
+    """What the closed form knows of a fabric: a scale-up domain and one NIC rate for each GPU."""
+
+    scale_up_domain: int
+    """GPUs that NVLink joins and the job uses."""
+    nvlink_bytes_per_s: float
+    """NVLink wire rate of one GPU and direction."""
+    nic_bytes_per_s: float
+    """NIC wire rate for each GPU and direction."""
+    generation: str
+    """GPU generation, for the constants of collectives."""
+
+
+def group(workload: WorkloadSpec, axes: tuple[str, ...], dp: int, network: ScreenNetwork) -> Machine:
+    """Return the communicator of rank 0 along *axes*, ranks numbered in the rank order."""
+    degrees = workload.parallelism
+    sizes = {"tp": degrees.tp, "cp": degrees.cp, "pp": degrees.pp, "dp": dp}
+    order = tuple((axis, sizes[axis]) for axis in workload.rank_order.split("-"))
+    return _machine(order, axes, network)
+
+
+@lru_cache(maxsize=65536)
+def _machine(order: tuple[tuple[str, int], ...], axes: tuple[str, ...], network: ScreenNetwork) -> Machine:
+    offsets = [0]
+    stride = 1
+    for axis, size in order:
+        if axis in axes:
+            offsets = [base + index * stride for index in range(size) for base in offsets]
+        stride *= size
+    domains: dict[int, int] = {}
+    for offset in offsets:
+        domain = offset // network.scale_up_domain
+        domains[domain] = domains.get(domain, 0) + 1
+    num_nodes = len(domains)
+    local = max(domains.values())
+    return Machine(
+        num_ranks=len(offsets),
+        num_nodes=num_nodes,
+        num_heads=local if num_nodes > 1 else 0,
+        max_local=local,
+        min_local=min(domains.values()),
+        nvlink_bytes_per_s=network.nvlink_bytes_per_s if local > 1 else math.inf,
+        nic_bytes_per_s=network.nic_bytes_per_s if num_nodes > 1 else math.inf,
+    )
+
+
+@lru_cache(maxsize=65536)
+def collective_s(op: str, size_bytes: float, machine: Machine, network: ScreenNetwork) -> float:
+    """Return the closed-form time of a collective with NCCL's choice of algorithm [s]."""
+    if machine.num_ranks == 1 or size_bytes == 0:
+        return 0.0
+    constants = load_collectives(network.generation)
+    choice = choose(op, machine, size_bytes, constants)
+    return float(time_s(op, choice.algorithm, choice.protocol, machine, size_bytes, constants))

@@ -9,14 +9,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 from simnet import errors
+from simnet.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from simnet.analysis.result import Result
-    from simnet.runner import sweep
+    from simnet.runner.sweep import sweep
     from simnet.spec.load import load_scenario, load_topology
     from simnet.topology import build_cluster
-
-__version__ = "0.1.0"
 
 __all__ = ["Result", "build_cluster", "errors", "load_scenario", "load_topology", "sweep"]
 

@@ -68,8 +68,8 @@ class _Run:
 
     def to_json(self) -> str:
         """Return the run as JSON; the timelines stay in the files of the cases."""
-        from simnet import __version__
         from simnet.analysis.result import to_plain
+        from simnet.version import __version__
 
         plain = [to_plain(result) for result in self.results]
         cases = [{k: v for k, v in case.items() if k != "timeline"} for case in plain if isinstance(case, dict)]

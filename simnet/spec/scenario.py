@@ -10,10 +10,10 @@ from typing import Annotated, Self
 from pydantic import Field, JsonValue, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
-import simnet
 from simnet.spec.base import Ref, SpecModel, Time
 from simnet.spec.topology import Routing, TopologySpec
 from simnet.spec.workload import WorkloadSpec
+from simnet.version import __version__
 
 Values = Annotated[tuple[JsonValue, ...], Field(min_length=1)]
 """What a varied path takes, one after the other."""
@@ -141,6 +141,6 @@ class CaseSpec(CaseBody):
     def content_hash(self) -> str:
         """Return a hash of everything that decides the result: the whole case, and simnet's version."""
         content = json.dumps(
-            {"version": simnet.__version__, "case": self.model_dump(mode="json")}, sort_keys=True, separators=(",", ":")
+            {"version": __version__, "case": self.model_dump(mode="json")}, sort_keys=True, separators=(",", ":")
         )
         return hashlib.sha256(content.encode()).hexdigest()

@@ -13,7 +13,7 @@ from simnet.spec.kernel_preset import KernelPreset
 from simnet.spec.parts import GpuPart, Precision
 from simnet.spec.read import read_yaml
 
-__all__ = ["LINEAR_BYTES", "ComputePart", "KernelPreset", "load_preset"]
+__all__ = ["LINEAR_BYTES", "ComputePart", "KernelPreset", "load_compute", "load_preset"]
 
 LINEAR_BYTES: dict[str, float] = {"bf16": 2, "fp16": 2, "fp8": 1, "mxfp8": 1 + 1 / 32, "nvfp4": 1 / 2 + 1 / 16}
 """Bytes of an operand element with its share of a block scale (OCP microscaling formats 1.0; NVFP4)."""
@@ -138,7 +138,7 @@ def load_preset(gpu: GpuPart, precision: Precision, *, software_date: float | No
     SpecError
         If the GPU has no units of the precision, or nothing is known about its generation.
     """
-    part = _load()
+    part = load_compute()
     entry = part.gpu_compute.get(gpu.name) or GpuCompute(generation=gpu.generation, sibling=gpu.generation)
     generation = part.generations.get(entry.generation)
     if generation is None:
@@ -245,5 +245,6 @@ def _assumptions(generation: GenerationCompute, entry: GpuCompute, gpu: GpuPart)
 
 
 @cache
-def _load() -> ComputePart:
+def load_compute() -> ComputePart:
+    """Return the shipped constants, with sources and spreads."""
     return ComputePart.model_validate_json(json.dumps(read_yaml(find("part", "compute")).plain()))

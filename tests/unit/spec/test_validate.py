@@ -18,6 +18,7 @@ batch: {global_batch_size: 64}
 
 class LinkSpec(SpecModel):
     bandwidth: Bandwidth
+    """Rate of one direction."""
     latency: Time = 0.0
     count: int = Field(default=1, ge=1)
 
@@ -69,10 +70,8 @@ tyres: 3
 
 
 def test_a_missing_key_is_told_at_its_parent_with_what_it_means():
-    (line,) = lines("model: llama-3.1-405b\nsequence_length: 8192\nbatch: {}\n", WorkloadSpec)
-    assert line == (
-        "f.yaml:3:1 batch.global_batch_size: key missing; hint: Sequences per optimizer step, all replicas together."
-    )
+    (line,) = lines("link:\n  latency: 1 us\n")
+    assert line == "f.yaml:1:1 link.bandwidth: key missing; hint: Rate of one direction."
 
 
 def test_a_key_in_the_wrong_place_is_sent_to_the_right_one():

@@ -10,6 +10,7 @@ from simnet.errors import Problem, SpecError
 from simnet.spec.base import SpecModel
 from simnet.spec.collectives import CollectivesPart
 from simnet.spec.compute import ComputePart
+from simnet.spec.known_error import KnownErrorPart
 from simnet.spec.load import build, expand, load_scenario, read_yaml
 from simnet.spec.located import FROM, Located
 from simnet.spec.model import ModelSpec
@@ -44,6 +45,7 @@ _KINDS: dict[str, type[SpecModel]] = {
     "workload": WorkloadSpec,
     "collective constants": CollectivesPart,
     "compute constants": ComputePart,
+    "known errors": KnownErrorPart,
 }
 
 

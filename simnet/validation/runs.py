@@ -61,6 +61,8 @@ MLPERF_ROUND_DATE: Mapping[str, float] = {
 Recompute = Literal["none", "selective", "full"]
 MONTHS = 12
 _DATE_PATTERNS = (r"\b(2\d)\.(\d\d)", r"\bv(2\d)\.(\d\d)", r"\b20(\d\d)-(\d\d)", r"\b20(\d\d)\b()")
+CHANGED_MODEL = "MODEL CHANGED"
+"""Note of rows whose model is not the card's (parallel block, sliding window)."""
 CUT_DOWN_PARTS = ("B200-power-limited", "Blackwell-184GB", "H100-96GB-500W")
 """Parts of unknown or reduced power, of which no datasheet is known."""
 
@@ -191,6 +193,8 @@ def _obstacle(row: RunRow) -> str:
         return f"{row.text('gpu')} is a cut-down part without a datasheet"
     if row.text("gpu") not in GPU_PARTS:
         return f"no part for GPU {row.text('gpu')}"
+    if CHANGED_MODEL in row.text("note"):
+        return "the run changed the model beyond its card"
     if row.text("sharding") in ("fsdp", "hsdp", "zero3"):
         return f"sharding {row.text('sharding')} is not simulated yet"
     if not row.text("global_batch") or not row.text("gpus"):

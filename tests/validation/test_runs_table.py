@@ -1,0 +1,178 @@
+"""The table of published runs: how rows become cases, and how far off the shipped presets are."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import pytest
+
+from simnet.errors import SpecError
+from simnet.library import find
+from simnet.validation.runs import RunCase, RunRow, Unsupported, read_runs, software_date, to_case
+from simnet.validation.runs_report import report_records, screen_step_time, validate_runs
+
+TABLE = find("scenario", "monolithic-vs-modular").parent / "validation" / "training_runs.csv"
+
+
+@cache
+def rows():
+    return read_runs(TABLE)
+
+
+@cache
+def report():
+    return validate_runs(rows())
+
+
+def row(run_id):
+    return next(item for item in rows() if item.run_id == run_id)
+
+
+def group(by, key):
+    return next(item for item in report().groups if (item.by, item.key) == (by, key))
+
+
+def test_every_row_is_predicted_or_has_a_reason():
+    assert len(report().rows) == 509
+    assert all((item.predicted is None) == bool(item.reason) or item.measured is None for item in report().rows)
+    assert all(item.predicted > 0 for item in report().rows if item.predicted is not None)
+
+
+@pytest.mark.parametrize(
+    "run_id",
+    [
+        "ml50-405b-gb200-256-nvidia",
+        "ml50-405b-gb200-512-ibmcorew",
+        "ml50-405b-gb200-512-nvidia",
+        "ml50-405b-gb200-2496-ibmcorew",
+        "ml50-405b-h100-512-nvidia",
+        "ml50-405b-h100-2560-nvidia",
+        "ml50-405b-h100-8192-nvidia",
+        "ml50-405b-h200-512-nebius",
+        "ml51-405b-gb200-512-nvidia",
+    ],
+)
+def test_mlperf_405b_steps_are_within_8_percent(run_id):
+    case = to_case(row(run_id))
+    assert screen_step_time(case) == pytest.approx(case.row.measured_s, rel=0.08)
+
+
+def test_blackwell_is_2_2_times_hopper_per_chip_at_equal_scale():
+    rates = []
+    for run_id in ("ml50-405b-gb200-2496-ibmcorew", "ml50-405b-h100-2560-nvidia"):
+        case = to_case(row(run_id))
+        rates.append(case.workload.batch.global_batch_size / case.num_gpus / screen_step_time(case))
+    assert rates[0] / rates[1] == pytest.approx(2.2, rel=0.05)
+
+
+def test_megatron_runs_with_stated_inputs_meet_the_target():
+    stated = group("micro-batch, stages, recompute", "stated")
+    assert stated.rows > 150
+    assert stated.median_ape <= 0.03
+    assert stated.p90_ape <= 0.08
+
+
+def test_no_megatron_group_of_five_rows_is_off_by_more_than_8_percent():
+    groups = [item for item in report().groups if item.by == "gpu, precision, stack" and item.rows >= 5]
+    assert len(groups) >= 8
+    assert all(item.median_ape <= 0.08 for item in groups)
+
+
+def test_the_claims_job_becomes_the_layout_of_the_claim():
+    case = to_case(row("ml50-405b-gb200-2496-ibmcorew"))
+    assert isinstance(case, RunCase)
+    degrees = case.workload.parallelism
+    assert (degrees.tp, degrees.cp, degrees.pp, degrees.virtual_stages, degrees.dp) == (4, 2, 8, 8, 39)
+    assert case.workload.layout.embedding_counts_as_layer
+    assert case.workload.rank_order == "tp-cp-pp-dp"
+    assert case.network.scale_up_domain == 64  # 16 of 18 trays
+    assert case.network.nic_bytes_per_s == 50e9
+
+
+def test_blanks_take_named_defaults():
+    case = to_case(row("megascale-mlm-175b-a100-256-tp8-pp8-gb768"))
+    assert any(note.startswith("micro_batch not stated: 1") for note in case.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"gpu": "H100-96GB-500W"}, "cut-down"),
+        ({"gpu": "TPU"}, "no part"),
+        ({"sharding": "fsdp"}, "fsdp"),
+        ({"global_batch": ""}, "not stated"),
+        ({"base_model_id": "deepseek-v3-671b"}, "model"),
+    ],
+)
+def test_a_row_out_of_reach_says_why(change, reason):
+    base = row("ml50-405b-h100-512-nvidia")
+    case = to_case(RunRow(run_id="x", values={**base.values, **change}))
+    assert isinstance(case, Unsupported)
+    assert reason in case.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "year"),
+    [
+        ("NeMo container 26.02", 2026 + 1 / 12),
+        ("MLPerf v5.1 PyTorch NVIDIA Release 23.09", 2025.75),
+        ("dgxc v25.04.02", 2025.25),
+        ("Megatron-LM 2020", 2020.5),
+        ("unknown", None),
+    ],
+)
+def test_software_names_give_a_date(text, year):
+    date = software_date(text)
+    assert date == (None if year is None else pytest.approx(year))
+
+
+def test_a_series_is_judged_after_one_scalar_on_its_smallest_run():
+    base = row("ml50-405b-h100-512-nvidia")
+    values = {**base.values, "series": "s", "quality": "a"}
+    small = RunRow(run_id="small", values={**values, "gpus": "512", "step_s": "10"})
+    large = RunRow(run_id="large", values={**values, "gpus": "1024", "step_s": "10"})
+    predictions = {"small": 20.0, "large": 22.0}
+    (series,) = validate_runs([large, small], lambda case: predictions[case.row.run_id]).series
+    assert (series.anchor_id, series.rows) == ("small", 2)
+    assert series.mape == series.max_ape == pytest.approx(0.1)
+
+
+def test_group_errors_are_order_statistics():
+    base = row("ml50-405b-h100-512-nvidia")
+    errors = {"a": -0.1, "b": 0.0, "c": 0.2}
+    table = [RunRow(run_id=name, values={**base.values, "step_s": "1"}) for name in errors]
+    found = validate_runs(table, lambda case: 1 + errors[case.row.run_id])
+    everything = next(item for item in found.groups if item.by == "all")
+    assert everything.rows == 3
+    assert everything.median_ape == pytest.approx(0.1)
+    assert everything.mape == pytest.approx(0.1)
+    assert everything.p90_ape == pytest.approx(0.18)
+    assert everything.bias == pytest.approx(0.0)
+
+
+def test_records_have_the_documented_keys():
+    records = report_records(report())
+    assert {"id", "predicted", "measured", "unit", "error", "reason"} <= set(records["rows"][0])
+    assert {"by", "key", "rows", "mape", "median_ape", "p90_ape", "max_ape", "bias"} == set(records["groups"][0])
+    assert {"series", "anchor_id", "rows", "mape", "max_ape"} == set(records["series"][0])
+    assert all(item["error"] is None or math.isfinite(item["error"]) for item in records["rows"])
+
+
+def test_a_table_without_the_columns_is_refused(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(SpecError, match="not a table of runs"):
+        read_runs(path)
+
+
+def test_no_step_beats_its_roofline():
+    from simnet.analysis.screen import estimate_step
+    from simnet.spec.compute import load_preset
+
+    cases = [case for case in map(to_case, rows()) if isinstance(case, RunCase)]
+    for case in cases:
+        preset = load_preset(case.gpu, case.workload.precision, software_date=case.software_date)
+        estimate = estimate_step(case.workload, case.gpu, preset, case.network, dp=case.dp)
+        assert estimate.step_time_s > estimate.floor_s
+        assert min(estimate.exposed_tp_s, estimate.exposed_dp_s, estimate.bubble_s, estimate.optimizer_s) >= 0

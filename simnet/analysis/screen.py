@@ -155,6 +155,11 @@ def estimate_step(
     )
 
 
+def replicated_traffic_s(workload: WorkloadSpec, network: ScreenNetwork, *, dp: int) -> tuple[float, ...]:
+    """Return how long gradients and parameters of each stage move, shape (pp,) [s]."""
+    return tuple(sum(stage.reduces_s) + sum(stage.gathers_s) for stage in _job(workload, dp, network).stages)
+
+
 @lru_cache(maxsize=4096)
 def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
     """Return layout and communication of a workload."""

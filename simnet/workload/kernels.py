@@ -104,6 +104,7 @@ def optimizer_time(
     parameters: float,
     replicas: int,
     matrix_parameters: float = 0.0,
+    dp_beside_s: float = 0.0,
 ) -> float:
     """Return the time of the optimizer step on one rank [s], host overhead of the step included.
 
@@ -119,6 +120,9 @@ def optimizer_time(
         Ranks over which zero1 shards the state, dp x cp.
     matrix_parameters
         Part of *parameters* that the recipe quantises once a step.
+    dp_beside_s
+        Time that gradients and parameters move beside the passes, whose kernels they slow; what was lost
+        there is charged here [s].
 
     Notes
     -----
@@ -130,7 +134,7 @@ def optimizer_time(
     quantise = preset.cast_bytes_per_element * matrix_parameters
     num_bytes = preset.optimizer_bytes_per_parameter * shard + clear + quantise
     busy_s = num_bytes / (preset.hbm_bytes_per_s * preset.memory_efficiency)
-    return busy_s + preset.step_overhead_s
+    return busy_s + preset.step_overhead_s + preset.contention_share_dp * dp_beside_s
 
 
 def chunk_shape(model: ModelSpec, workload: WorkloadSpec) -> ChunkShape:

@@ -175,3 +175,9 @@ def test_a_step_has_a_floor_on_every_gpu(job):
     # 989 TFLOP/s cannot do two layers' products in less.
     flops = 2 * 4096 * 2 * (8192 * (10240 + 8192 + 57344 + 28672)) / 4
     assert times.forward_floor_s > flops / 989e12
+
+
+def test_replicated_traffic_beside_the_passes_costs_its_share(job):
+    preset = load_preset(gpu("H100-SXM"), "bf16")
+    times = [optimizer_time(job(), preset, parameters=1e9, replicas=8, dp_beside_s=beside) for beside in (0.0, 0.5)]
+    assert times[1] - times[0] == pytest.approx(0.5 * preset.contention_share_dp)

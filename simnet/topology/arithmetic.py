@@ -146,27 +146,29 @@ class ArithmeticRouter:
             picks = static_picks(
                 self.wiring, way, leaves[1], position, has_offset=self.routing != "static-no-offset"
             )  # fmt: skip
-        columns = self._cable_columns(way, picks)
-        return self._around_dead_cables(way, picks, columns) if len(self.dead) else columns
+        return self._live_cables(way, picks)
 
-    def _cable_columns(self, way: Climb, picks: Picks) -> list[Ints]:
+    def _cable_columns(self, way: Climb, picks: Picks) -> tuple[list[Ints], npt.NDArray[np.bool_]]:
+        """Return the resource of each leg, and which flows the picks leave without a live way."""
         columns = []
-        for leg, cable in zip(way.legs, choose_cables(self.wiring, way, picks), strict=True):
+        cables, has_way = choose_cables(self.wiring, way, picks)
+        for leg, cable in zip(way.legs, cables, strict=True):
             first = self.wiring.tiers[leg.tier].first_cable[np.maximum(leg.element, 0)]
             columns.append(np.where(cable >= 0, first + cable + self._base(leg.tier, leg.is_up), -1))
-        return columns
+        if columns and len(self.dead):
+            has_way &= self._narrowest(columns) > 0
+        return columns, ~has_way
 
-    def _around_dead_cables(self, way: Climb, picks: Picks, columns: list[Ints]) -> list[Ints]:
-        """Return the columns with flows on dead cables moved to the next live ones, as a subnet manager does."""
+    def _live_cables(self, way: Climb, picks: Picks) -> list[Ints]:
+        """Return the resource of each leg; flows on dead cables move to the next, as a subnet manager arranges."""
+        columns, is_stuck = self._cable_columns(way, picks)
         most = max((int(tier.cables.max(initial=0)) for tier in self.wiring.tiers), default=0)
         shift = np.zeros(len(way.meeting), dtype=np.int64)
         for _ in range(most):
-            is_stuck = self._narrowest(columns) <= 0 if columns else np.zeros(len(shift), dtype=bool)
             if not is_stuck.any():
                 break
             shift += is_stuck
-            moved = replace(picks, turn=picks.turn + shift)
-            columns = self._cable_columns(way, moved)
+            columns, is_stuck = self._cable_columns(way, replace(picks, turn=picks.turn + shift))
         return columns
 
     def _base(self, tier: int, is_up: bool) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simnet.topology.climb import JOIN_TIER, LEAF_SPINE_TIER, PAIR_TIER, SPINE_CORE_TIER, Climb, Leg
+from simnet.topology.climb import JOIN_TIER, LEAF_SPINE_TIER, PAIR_TIER, SPINE_CORE_TIER, Climb, Leg, Mask
 from simnet.topology.wiring import Ints, Tier, Wiring
 
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # splitmix64, Steele et al. 2014
@@ -60,19 +60,21 @@ def _hash(value: Ints) -> npt.NDArray[np.uint64]:
     return mixed ^ (mixed >> _SHIFTS[2])
 
 
-def choose_cables(wiring: Wiring, climb: Climb, picks: Picks) -> list[Ints]:
-    """Return for each leg of *climb* the cable within its element, ``(num_flows,)``; -1 where it is not crossed.
+def choose_cables(wiring: Wiring, climb: Climb, picks: Picks) -> tuple[list[Ints], Mask]:
+    """Return for each leg of *climb* the cable within its element (-1 where not crossed), and which flows have a way.
 
     Notes
     -----
     From the turning tier outwards: the cable there names an upper switch, which both sides must
     reach, and a lower switch on each side. The next tier down must use a cable to that switch, and
     so on to the leaf. Where an element has several cables to it, ``place`` (static) or a further
-    hash (ECMP) picks one.
+    hash (ECMP) picks one. A group of a last pod that is not full may lack the cable asked for; such
+    a flow has no way with this pick and must turn elsewhere.
     """
     sides = {(leg.tier, leg.is_up): leg.element for leg in climb.legs if leg.tier != PAIR_TIER}
     absent = np.full(len(climb.meeting), -1)
     cables: dict[tuple[int, bool], Ints] = {}
+    has_way = np.ones(len(climb.meeting), dtype=np.bool_)
     for is_up in (True, False):
         wanted = _pair_end(wiring, climb, picks, is_up=is_up)
         for tier in (JOIN_TIER, SPINE_CORE_TIER, LEAF_SPINE_TIER):
@@ -88,9 +90,11 @@ def choose_cables(wiring: Wiring, climb: Climb, picks: Picks) -> list[Ints]:
                 wanted=wanted,
                 limit=_lower_limit(wiring, below),
             )
+            has_way &= _reaches(side, climb)
             cables[tier, is_up], wanted = _descend(side, climb, picks)
-    return [_pair_cable(wiring, leg, picks) if leg.tier == PAIR_TIER else cables[leg.tier, leg.is_up]
-            for leg in climb.legs]  # fmt: skip
+    chosen = [_pair_cable(wiring, leg, picks) if leg.tier == PAIR_TIER else cables[leg.tier, leg.is_up]
+              for leg in climb.legs]  # fmt: skip
+    return chosen, has_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,13 @@ class _Side:
     """Upper switch, within the element, that the tier above asks for; -1 if it asks for none."""
     limit: Ints
     """Lower switches that the tier below can reach."""
+
+
+def _reaches(side: _Side, climb: Climb) -> Mask:
+    """Return whether an element has a cable to the switch that the tier above asks for."""
+    element = np.maximum(side.element, 0)
+    is_asked = (side.element >= 0) & (climb.meeting != side.number) & (side.wanted >= 0)
+    return np.asarray(~is_asked | (side.wanted < side.tier.cables[element]), dtype=np.bool_)
 
 
 def _descend(side: _Side, climb: Climb, picks: Picks) -> tuple[Ints, Ints]:

@@ -56,7 +56,7 @@ class Census:
     oversubscription: dict[str, float]
     """Down-links over up-links of the fullest leaf, group and module."""
     bisection_bytes_per_s: float
-    """Least bandwidth across an even cut, of the modules joined or of the one fabric, per direction."""
+    """Least bandwidth across an even cut that keeps domains whole, per direction."""
     injection_bytes_per_s: float
     """All NICs together, per direction."""
     power_w: float
@@ -169,7 +169,7 @@ def _per_rail(plan: ModulePlan) -> int:
 
 
 def _bisection(wiring: Wiring) -> float:
-    """Return the bandwidth across the worst even cut that keeps leaves whole.
+    """Return the bandwidth across the worst even cut that keeps domains whole.
 
     Of a fat tree it is half of what its narrowest tier carries; of joined modules, half of the join.
     """
@@ -186,7 +186,7 @@ def _fabric_bisection(plan: ModulePlan) -> float:
         return 0.0
     rate = plan.link_bandwidth * plan.num_planes
     if not plan.num_groups:
-        return float(plan.leaf_wired.sum()) * rate / 2 if plan.num_leaves == 1 else 0.0
+        return float(plan.leaf_wired.sum()) * rate / 2 if plan.num_leaves == plan.leaf_rails else 0.0
     if plan.num_groups > 1 and not plan.num_core_sets:
         return float(np.minimum(plan.leaf_wired, plan.leaf_cables).sum()) * rate / 2
     tiers = [np.minimum(plan.leaf_wired, plan.leaf_cables).sum()]

@@ -39,6 +39,10 @@ class Resources:
         """Return the first resource of each section and direction, and the end, ``(2 * sections + 1,)``."""
         return offsets(np.repeat(self.counts, 2))
 
+    @cached_property
+    def _nodes(self) -> Nodes:
+        return Nodes(wiring=self.wiring)
+
     def base(self, section: int, direction: int) -> int:
         """Return the first resource of a section and direction."""
         return int(self.first[2 * section + direction])
@@ -86,7 +90,7 @@ class Resources:
         place = int(np.searchsorted(self.first, resource, side="right")) - 1
         section, direction = divmod(place, 2)
         number = resource - int(self.first[place])
-        nodes = Nodes(wiring=self.wiring)
+        nodes = self._nodes
         if section < _ENDPOINT_SECTIONS:
             return self._endpoint_name(nodes, section, direction, number)
         tier = self.wiring.tiers[section - _ENDPOINT_SECTIONS]

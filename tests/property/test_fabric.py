@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simnet.errors import TopologyError
-from simnet.spec.load import load_topology
+from simnet.spec.load import build, load_topology, located
+from simnet.spec.topology import TopologySpec
 from simnet.topology import LINK_CLASSES, Cluster, build_cluster
 from simnet.topology.dealing import deal_round_robin, deal_whole
 from simnet.topology.search import searched_fabric
@@ -70,6 +74,42 @@ def test_every_flow_enters_and_leaves_each_tier_with_all_its_traffic(machine: Cl
             assert sums[-1].max(initial=0) <= 1 + 1e-12
         if link_class in {1, 2}:
             assert sums[0] == pytest.approx(sums[1])
+
+
+@st.composite
+def uneven_modules(draw: st.DrawFn) -> Cluster:
+    """Draw joined modules of three tiers whose last pods are not full."""
+    module = {
+        "from": "hgx-h100",
+        "scale_out": {
+            "unit": 2,
+            "tiers": 3,
+            "switch": {"from": "QM9700", "ports": 32},
+            "pod_units": draw(st.integers(1, 2)),
+        },
+    }
+    spec = {
+        "kind": "modular",
+        "module": module,
+        "num_modules": draw(st.integers(2, 3)),
+        "nodes": draw(st.integers(12, 29)),
+        "join": {"kind": "core", "taper": draw(st.sampled_from([1, 3, 20]))},
+    }
+    return build_cluster(build(located(spec, "test"), TopologySpec))
+
+
+@given(st.one_of(clusters(), modular(), uneven_modules()), st.integers(0, 1000), st.sampled_from(["static", "ecmp"]))
+def test_the_single_cables_of_a_flow_follow_on_one_another(machine: Cluster, seed: int, routing: str) -> None:
+    fabric = machine.compile(routing, seed)  # type: ignore[arg-type]
+    routes = fabric.routes(*flows(machine, seed))
+    for start, end in itertools.pairwise(routes.indptr.tolist()):
+        ends = [
+            re.sub(r" \(cable \d+\)", "", fabric.resource_name(resource)).split(" -> ")
+            for resource in routes.resource[start:end]
+        ]
+        hops = [(one[1], two[0]) for one, two in itertools.pairwise(ends) if "NVSwitches" not in (one[1], two[0])]
+        if machine.wiring.num_planes == 1:
+            assert all(arrived == left for arrived, left in hops)
 
 
 @given(clusters())

@@ -6,15 +6,12 @@ simulate gets a reason instead of a number.
 
 from __future__ import annotations
 
-import csv
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, cast
 
-from simnet.analysis.screen import ScreenNetwork
-from simnet.errors import Problem, SpecError
+from simnet.analysis.screen_network import ScreenNetwork
+from simnet.errors import SpecError
 from simnet.spec.load import load_model, load_part
 from simnet.spec.model import ModelSpec
 from simnet.spec.parts import GpuPart, Precision
@@ -26,7 +23,11 @@ from simnet.spec.workload import (
     WorkloadSpec,
 )
 from simnet.units import parse_bandwidth
+from simnet.validation.run_table import RunRow, read_runs, software_date
 from simnet.workload.layout import even_split
+from simnet.workload.memory import estimate
+
+__all__ = ["RunCase", "RunRow", "Unsupported", "read_runs", "software_date", "to_case"]
 
 GPU_PARTS: Mapping[str, str] = {
     "A100-40GB": "A100-40G",
@@ -50,47 +51,11 @@ BF16_GRADIENTS_SINCE = 2024.0
 """From this year on performance recipes reduce gradients in 16 bit (NVIDIA NeMo ``grad_reduce_in_fp32=False``)."""
 SEQUENCE_PARALLEL_SINCE = 2022.4
 """Korthikanti, arXiv:2205.05198, was published in May 2022; Megatron has had sequence parallelism since."""
-MLPERF_ROUND_DATE: Mapping[str, float] = {
-    "MLPerf v3.1": 2023.75,
-    "MLPerf v4.1": 2024.75,
-    "MLPerf v5.0": 2025.33,
-    "MLPerf v5.1": 2025.75,
-    "MLPerf v6.0": 2026.33,
-}
-"""Submission dates; the release that a log prints is often that of an older base image."""
 Recompute = Literal["none", "selective", "full"]
-MONTHS = 12
-_DATE_PATTERNS = (r"\b(2\d)\.(\d\d)", r"\bv(2\d)\.(\d\d)", r"\b20(\d\d)-(\d\d)", r"\b20(\d\d)\b()")
 CHANGED_MODEL = "MODEL CHANGED"
 """Note of rows whose model is not the card's (parallel block, sliding window)."""
 CUT_DOWN_PARTS = ("B200-power-limited", "Blackwell-184GB", "H100-96GB-500W")
 """Parts of unknown or reduced power, of which no datasheet is known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    """One row of the table, as read."""
-
-    run_id: str
-    values: Mapping[str, str]
-
-    def text(self, column: str) -> str:
-        """Return the value of a column, empty if it is blank or missing."""
-        return (self.values.get(column) or "").strip()
-
-    def count(self, column: str, default: int) -> int:
-        """Return a whole number, *default* if blank."""
-        return int(self.text(column) or default)
-
-    @property
-    def measured_s(self) -> float | None:
-        """Step time [s], or None where the source gives none."""
-        return float(self.text("step_s")) if self.text("step_s") else None
-
-    @property
-    def is_suspect(self) -> bool:
-        """Whether the table itself doubts the row."""
-        return "SUSPECT" in self.text("note")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,23 +82,6 @@ class Unsupported:
     reason: str
 
 
-def read_runs(path: Path) -> tuple[RunRow, ...]:
-    """Return the rows of a table of runs.
-
-    Raises
-    ------
-    SpecError
-        If the file has no header of the expected columns.
-    """
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        needed = {"run_id", "base_model_id", "gpu", "gpus", "global_batch", "precision"}
-        missing = sorted(needed - set(reader.fieldnames or ()))
-        if missing:
-            raise SpecError(Problem(message="not a table of runs", where=str(path), found=f"no {', '.join(missing)}"))
-        return tuple(RunRow(run_id=line["run_id"], values=line) for line in reader)
-
-
 def to_case(row: RunRow) -> RunCase | Unsupported:
     """Return *row* as a case, or the reason why this version cannot predict it."""
     reason = _obstacle(row)
@@ -143,7 +91,7 @@ def to_case(row: RunRow) -> RunCase | Unsupported:
         model = _model(row)
         gpu = load_part("gpu", GPU_PARTS[row.text("gpu")], GpuPart)
         blanks = _Blanks()
-        workload = _workload(row, model, blanks)
+        workload = _with_recompute(_workload(row, model, blanks), row, gpu, blanks)
         network = _network(row, gpu, blanks)
     except (SpecError, ValueError) as error:
         return Unsupported(row=row, reason=str(error).splitlines()[0])
@@ -157,19 +105,6 @@ def to_case(row: RunRow) -> RunCase | Unsupported:
         software_date=software_date(row.text("software")),
         assumptions=tuple(blanks.notes),
     )
-
-
-def software_date(text: str) -> float | None:
-    """Return the year of a software version such as ``NeMo container 26.02``, None if there is none in it."""
-    for name, date in MLPERF_ROUND_DATE.items():
-        if name in text:
-            return date
-    for pattern in _DATE_PATTERNS:
-        found = re.search(pattern, text)
-        if found:
-            month = int(found[2]) if found[2] else 1 + MONTHS // 2
-            return 2000 + int(found[1]) + (month - 1) / MONTHS
-    return None
 
 
 class _Blanks:
@@ -224,9 +159,8 @@ def _workload(row: RunRow, model: ModelSpec, blanks: _Blanks) -> WorkloadSpec:
             global_batch_size=row.count("global_batch", 0), micro_batch_size=int(blanks.take(row, "micro_batch", "1"))
         ),
         layout=_layout(model.layers, degrees.pp * degrees.virtual_stages),
-        sequence_parallel=_is_sequence_parallel(row, degrees.tp, date),
+        sequence_parallel=_is_sequence_parallel(degrees.tp, date),
         attention_kernel="flash" if blanks.take(row, "attention_kernel", "unfused") == "flash" else "unfused",
-        recompute=cast("Recompute", blanks.take(row, "recompute", "none")),
         sharding="zero1" if row.text("sharding") == "zero1" else "none",
         gradient_dtype=_gradient_dtype(row, date),
         overlap=_overlap(row, blanks),
@@ -235,13 +169,31 @@ def _workload(row: RunRow, model: ModelSpec, blanks: _Blanks) -> WorkloadSpec:
     )
 
 
-def _is_sequence_parallel(row: RunRow, tp: int, date: float | None) -> bool:
-    """Return the default: sequence parallelism since it exists, except where whole layers are recomputed.
+def _with_recompute(workload: WorkloadSpec, row: RunRow, gpu: GpuPart, blanks: _Blanks) -> WorkloadSpec:
+    """Return *workload* with the row's recomputation, or the default.
 
-    Its authors' own rows with full recomputation are without (Korthikanti, arXiv:2205.05198, table 5).
+    With fused attention none; unfused, the attention core since selective recomputation exists (Korthikanti,
+    arXiv:2205.05198, May 2022), and whole layers where less does not fit.
+    """
+    date = software_date(row.text("software"))
+    default: Recompute = "none"
+    if workload.attention_kernel == "unfused":
+        default = "selective" if date is None or date >= SEQUENCE_PARALLEL_SINCE else "none"
+        lighter = workload.model_copy(update={"recompute": default})
+        if not row.text("recompute") and not estimate(lighter, gpu, dp=row.count("dp", 1)).fits:
+            default = "full"
+    recompute = cast("Recompute", blanks.take(row, "recompute", default))
+    is_split = workload.sequence_parallel and recompute != "full"
+    return workload.model_copy(update={"recompute": recompute, "sequence_parallel": is_split})
+
+
+def _is_sequence_parallel(tp: int, date: float | None) -> bool:
+    """Return the default: sequence parallelism since it exists.
+
+    Where whole layers are recomputed it is off, as in its authors' own rows (Korthikanti, arXiv:2205.05198, table 5).
     """
     is_old = date is not None and date < SEQUENCE_PARALLEL_SINCE
-    return tp > 1 and not is_old and row.text("recompute") != "full"
+    return tp > 1 and not is_old
 
 
 def _gradient_dtype(row: RunRow, date: float | None) -> Literal["fp32", "bf16"]:
@@ -279,10 +231,10 @@ def _network(row: RunRow, gpu: GpuPart, blanks: _Blanks) -> ScreenNetwork:
     if domain == RACK_DOMAIN and num_gpus % RACK_DOMAIN and num_gpus % RACK_DOMAIN_USED == 0:
         domain = RACK_DOMAIN_USED
     default = ULTRA_NIC if gpu.name in ("B300-HGX", "GB300") else DEFAULT_NIC[gpu.generation]
-    gbps = blanks.take(row, "nic_gbps_per_gpu", "")
+    rate = blanks.take(row, "nic_gbps_per_gpu", default)
     return ScreenNetwork(
         scale_up_domain=min(domain, num_gpus),
         nvlink_bytes_per_s=gpu.nvlink_bandwidth,
-        nic_bytes_per_s=parse_bandwidth(f"{gbps} Gb/s" if gbps else default),
+        nic_bytes_per_s=parse_bandwidth(rate if rate == default else f"{rate} Gb/s"),
         generation=gpu.generation,
     )

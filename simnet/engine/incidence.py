@@ -71,6 +71,24 @@ def take_rows(incidence: Incidence, rows: IntArray) -> Incidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Rows of each column (compressed)."""
+
+    indptr: IntArray
+    """Start of each column's entries, shape (num_columns + 1,)."""
+    row: IntArray
+    """Row of each entry, ascending in a column."""
+
+
+def transpose(indptr: IntArray, column: NDArray[np.integer[Any]], num_columns: int) -> Columns:
+    """Rows that name each column."""
+    row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    starts = np.zeros(num_columns + 1, dtype=np.int64)
+    np.cumsum(np.bincount(column, minlength=num_columns), out=starts[1:])
+    return Columns(indptr=starts, row=row[np.argsort(column, kind="stable")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """Where the entries of flows lie in a table."""
 

@@ -19,7 +19,7 @@ import simpy
 from simnet.engine.network import Group, Network
 from simnet.engine.participants import Participants, participants
 from simnet.engine.program import Compute, Program, Start
-from simnet.engine.rates import RateBook
+from simnet.engine.rates import CrowdedError, RateBook
 from simnet.engine.trace import StepTrace, TraceSink
 from simnet.errors import Problem, TopologyError
 
@@ -69,20 +69,29 @@ def run_program(
     TopologyError
         When ranks wait for a transfer that never ends; names the ranks and what they wait for.
     """
-    executor = _Executor(program, is_split=is_split, max_classes=max_classes)
-    executor.run()
+    for in_blocks in (True, False):
+        executor = _Executor(
+            program, is_split=is_split, max_classes=max_classes, in_blocks=in_blocks
+        )
+        try:
+            executor.run()
+        except CrowdedError:
+            continue
+        break
     return executor.sink.finish(executor.now_s)
 
 
 class _Executor:
     """The state over time of one run."""
 
-    def __init__(self, program: Program, *, is_split: bool, max_classes: int | None) -> None:
+    def __init__(
+        self, program: Program, *, is_split: bool, max_classes: int | None, in_blocks: bool
+    ) -> None:
         self.program = program
         self.max_classes = max_classes
         self.now_s = 0.0
         self.is_split = is_split
-        book = RateBook(program=program)
+        book = RateBook(program=program, is_split=in_blocks)
         full = tuple((1 << g.num_tasks) - 1 for g in program.geometries)
         self.network = Network(book=book, full=full)
         self.parts: list[Participants] = [participants(t) for t in program.transfers]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from simnet.engine.rates import Key, RateBook
+from simnet.engine.rates import Key, RateBook, Upstream
 
 SAME_RATE = 1e-12
 """Relative: a rate this close to the old one leaves the finish time as it was."""
@@ -35,7 +35,11 @@ class Group:
     finish_s: float = float("inf")
     is_active: bool = True
     near: dict[int, Group] = field(default_factory=dict)
-    """Active groups that share a resource that can bind, by serial number."""
+    """Active groups with which it can hold one another back, by serial number."""
+    above: dict[int, Group] = field(default_factory=dict)
+    """Active groups whose leavings it shares."""
+    below: dict[int, Group] = field(default_factory=dict)
+    """Active groups that share its leavings."""
 
     key: Key = field(init=False)
     """What a solve has to know of the group."""
@@ -53,8 +57,11 @@ class Network:
     full: tuple[int, ...]
     """Bit mask of all tasks, by geometry."""
     _by_geometry: dict[int, dict[int, Group]] = field(default_factory=dict)
-    _neighbours: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    _touched: dict[int, Group] = field(default_factory=dict)
+    _neighbours: dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = field(
+        default_factory=dict
+    )
+    _touched: dict[int, dict[int, Group]] = field(default_factory=dict)
+    """Groups whose rates may have changed, by level of their block."""
     _serial: int = 0
 
     def begin(
@@ -73,34 +80,37 @@ class Network:
             since_s=now_s,
         )
         self._insert(group)
-        self._touched[group.serial] = group
+        self._touch(group)
         return group
 
     def end(self, group: Group) -> None:
         """Take a finished group off; those that it coupled with will be settled anew."""
         self._remove(group)
-        self._touched.pop(group.serial, None)
-        self._touched.update(group.near)
-
-    def touch_all(self) -> None:
-        """Settle everything anew (the capacities changed)."""
-        for groups in self._by_geometry.values():
-            self._touched.update(groups)
+        for other in (*group.near.values(), *group.below.values()):
+            self._touch(other)
 
     def settle(self, now_s: float) -> list[Group]:
-        """Rates of every touched component; groups whose finish time is new."""
+        """Rates of every touched component, upstream blocks first; groups whose finish is new."""
         changed: list[Group] = []
         touched = self._touched
         while touched:
-            _, seed = touched.popitem()
-            if not seed.near:
-                self._apply((seed,), now_s, changed)
+            level = min(touched)
+            groups = touched[level]
+            if not groups:
+                del touched[level]
                 continue
-            component = _component(seed)
+            _, seed = groups.popitem()
+            if not seed.is_active:
+                continue
+            component = _component(seed) if seed.near else (seed,)
             for group in component:
-                touched.pop(group.serial, None)
+                groups.pop(group.serial, None)
             self._apply(component, now_s, changed)
         return changed
+
+    def _touch(self, group: Group) -> None:
+        level = self.book.blocks.level[group.geometry]
+        self._touched.setdefault(level, {})[group.serial] = group
 
     def active(self) -> list[Group]:
         """Groups under way, oldest first."""
@@ -108,13 +118,19 @@ class Network:
         return sorted(found, key=lambda group: group.serial)
 
     def _apply(self, component: Sequence[Group], now_s: float, changed: list[Group]) -> None:
-        solution = self.book.solve(tuple(group.key for group in component))
+        solution = self.book.solve(
+            tuple(group.key for group in component), _upstream(component)
+        )
         for group, parts in zip(component, solution.parts, strict=True):
             if len(parts) == 1:
                 if _set_rate(group, parts[0][1], now_s):
                     changed.append(group)
+                    for other in group.below.values():
+                        self._touch(other)
                 continue
             self._remove(group)
+            for other in group.below.values():
+                self._touch(other)
             for mask, rate in parts:
                 piece = Group(
                     serial=self._next_serial(),
@@ -133,19 +149,43 @@ class Network:
                 changed.append(piece)
 
     def _insert(self, group: Group) -> None:
-        """Add a group and note which others it couples with."""
-        near = self._neighbours.get(group.geometry)
-        if near is None:
-            near = self._neighbours[group.geometry] = self.book.neighbours(group.geometry)
-        is_full = group.mask == self.full[group.geometry]
-        by_geometry = self._by_geometry
+        """Add a group and note which others it depends on, and which on it."""
+        near, above, below = self._around(group.geometry)
+        book, by_geometry = self.book, self._by_geometry
         for geometry in near:
             for other in by_geometry.get(geometry, _NONE).values():
-                both_full = is_full and other.mask == self.full[geometry]
-                if both_full or self.book.couples(group.key, other.key):
+                if self._are_full(group, other) or book.couples(group.key, other.key):
                     group.near[other.serial] = other
                     other.near[group.serial] = group
+        for geometry in above:
+            for other in by_geometry.get(geometry, _NONE).values():
+                if self._are_full(group, other) or book.feeds(other.key, group.key):
+                    group.above[other.serial] = other
+                    other.below[group.serial] = group
+        for geometry in below:
+            for other in by_geometry.get(geometry, _NONE).values():
+                if self._are_full(group, other) or book.feeds(group.key, other.key):
+                    group.below[other.serial] = other
+                    other.above[group.serial] = group
         by_geometry.setdefault(group.geometry, {})[group.serial] = group
+
+    def _around(
+        self, geometry: int
+    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Geometries beside, above and below one."""
+        known = self._neighbours.get(geometry)
+        if known is None:
+            book = self.book
+            known = self._neighbours[geometry] = (
+                book.neighbours(geometry),
+                tuple(g for g in range(len(self.full)) if geometry in book.downstream(g)),
+                book.downstream(geometry),
+            )
+        return known
+
+    def _are_full(self, group: Group, other: Group) -> bool:
+        full = self.full
+        return group.mask == full[group.geometry] and other.mask == full[other.geometry]
 
     def _remove(self, group: Group) -> None:
         groups = self._by_geometry[group.geometry]
@@ -155,6 +195,10 @@ class Network:
         group.is_active = False
         for other in group.near.values():
             del other.near[group.serial]
+        for other in group.above.values():
+            del other.below[group.serial]
+        for other in group.below.values():
+            del other.above[group.serial]
 
     def _next_serial(self) -> int:
         self._serial += 1
@@ -174,6 +218,14 @@ def _component(seed: Group) -> list[Group]:
                 seen[serial] = other
                 stack.append(other)
     return sorted(seen.values(), key=_by_key)
+
+
+def _upstream(component: Sequence[Group]) -> tuple[Upstream, ...]:
+    """Rates that a component has to take as they are."""
+    above: dict[int, Group] = {}
+    for group in component:
+        above.update(group.above)
+    return tuple(sorted((g.geometry, g.mask, g.rate) for g in above.values()))
 
 
 def _by_key(group: Group) -> tuple[Key, int]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simnet.engine.incidence import Incidence, take_rows
+from simnet.engine.blocks import Blocks, split, whole
 from simnet.engine.program import Geometry, Program
 from simnet.engine.sharing import NO_LINK, max_min_rates
 from simnet.errors import PhysicsError, Problem
@@ -24,6 +25,8 @@ Part = tuple[int, float]
 """Tasks (bit mask) that move at one rate, and that rate [bytes/s]."""
 Key = tuple[int, int]
 """A geometry and the tasks of it that are active (bit mask)."""
+Upstream = tuple[int, int, float]
+"""A geometry, the tasks of it that are active (bit mask), and their rate [bytes/s]."""
 
 SAME_RATE = 1e-12
 """Relative: rates this close are one rate."""
@@ -42,6 +45,10 @@ def index_to_bits(index: IntArray, count: int) -> int:
     flags = np.zeros(count, dtype=np.uint8)
     flags[index] = 1
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+class CrowdedError(Exception):
+    """More is under way on a link than the split into blocks allows for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +70,18 @@ class RateBook:
     """Largest share of each resource's usable rate in use in any one component."""
     bound_by: NDArray[np.bool_] = field(init=False)
     """Resources that held a task back at least once."""
-    _solutions: dict[tuple[Key, ...], Solution] = field(default_factory=dict)
-    _loads: dict[Key, IntArray] = field(default_factory=dict)
-    _couples: dict[tuple[Key, Key], bool] = field(default_factory=dict)
+    blocks: Blocks = field(init=False)
+    """Who can hold whom back."""
+    is_split: bool = True
+    """Whether to solve in blocks; without, everything that shares a link is solved together."""
+    _solutions: dict[tuple[tuple[Key, ...], tuple[Upstream, ...]], Solution] = field(
+        default_factory=dict
+    )
+    _loads: dict[tuple[bool, Key], IntArray] = field(default_factory=dict)
+    _couples: dict[tuple[bool, Key, Key], bool] = field(default_factory=dict)
     _full: list[int] = field(init=False)
+    _holding: list[Incidence] = field(init=False)
+    _passing: list[Incidence] = field(init=False)
 
     def __post_init__(self) -> None:
         """Start with nothing known."""
@@ -74,43 +89,87 @@ class RateBook:
         self.peak = np.zeros(size)
         self.bound_by = np.zeros(size, dtype=bool)
         self._full = [(1 << g.num_tasks) - 1 for g in self.program.geometries]
+        geometries, can_bind = self.program.geometries, self.program.can_bind
+        self.blocks = (
+            split(geometries, self.program.capacity, can_bind)
+            if self.is_split
+            else whole(geometries, can_bind)
+        )
+        self._holding = [
+            _flagged(g.incidence, flags)
+            for g, flags in zip(geometries, self.blocks.holds, strict=True)
+        ]
+        self._passing = [
+            _flagged(g.incidence, flags)
+            for g, flags in zip(geometries, self.blocks.passes, strict=True)
+        ]
 
     def neighbours(self, geometry: int) -> tuple[int, ...]:
-        """Geometries that share a resource that can bind with this one, itself included."""
+        """Geometries with which this one holds one another back, itself included."""
         key = (geometry, self._full[geometry])
         return tuple(
             other
-            for other in range(len(self.program.geometries))
+            for other in range(len(self._full))
             if self.couples(key, (other, self._full[other]))
         )
 
+    def downstream(self, geometry: int) -> tuple[int, ...]:
+        """Geometries that share what this one leaves."""
+        key = (geometry, self._full[geometry])
+        return tuple(
+            other
+            for other in range(len(self._full))
+            if self.feeds(key, (other, self._full[other]))
+        )
+
     def couples(self, one: Key, other: Key) -> bool:
-        """Whether two active sets of tasks load a common resource that can bind."""
+        """Whether two active sets of tasks can hold one another back."""
         pair = (one, other) if one <= other else (other, one)
-        known = self._couples.get(pair)
+        return self._share(False, *pair)
+
+    def feeds(self, one: Key, other: Key) -> bool:
+        """Whether the second shares what the first leaves, but cannot hold it back."""
+        if self.blocks.level[one[0]] >= self.blocks.level[other[0]]:
+            return False
+        return self._share(True, one, other)
+
+    def _share(self, is_feed: bool, one: Key, other: Key) -> bool:
+        known = self._couples.get((is_feed, one, other))
         if known is None:
-            shared = np.intersect1d(self._load(pair[0]), self._load(pair[1]), assume_unique=True)
-            known = bool(len(shared))
-            self._couples[pair] = known
+            first, second = self._load(is_feed, one), self._load(False, other)
+            known = bool(len(np.intersect1d(first, second, assume_unique=True)))
+            self._couples[is_feed, one, other] = known
         return known
 
-    def _load(self, key: Key) -> IntArray:
-        """Resources that can bind under a key, ascending."""
-        known = self._loads.get(key)
+    def _load(self, passes: bool, key: Key) -> IntArray:
+        """Links that can hold a key's tasks back, or that it passes on the way; ascending."""
+        known = self._loads.get((passes, key))
         if known is None:
-            geometry = self.program.geometries[key[0]]
-            rows = bits_to_index(key[1], geometry.num_tasks)
-            link = take_rows(geometry.incidence, rows).link
-            known = np.unique(link[self.program.can_bind[link]]).astype(np.int64)
-            self._loads[key] = known
+            taken = (self._passing if passes else self._holding)[key[0]]
+            rows = bits_to_index(key[1], taken.num_flows)
+            known = np.unique(take_rows(taken, rows).link).astype(np.int64)
+            self._loads[passes, key] = known
         return known
 
-    def solve(self, component: tuple[Key, ...]) -> Solution:
-        """Rates of the keys of one component, in their order (keys must be sorted)."""
-        known = self._solutions.get(component)
+    def solve(self, component: tuple[Key, ...], upstream: tuple[Upstream, ...] = ()) -> Solution:
+        """Rates of the keys of one component, in their order (keys must be sorted).
+
+        Parameters
+        ----------
+        component
+            What is solved together.
+        upstream
+            Other active tasks and their rates, which are what they are whatever the component does.
+
+        Raises
+        ------
+        CrowdedError
+            When more is under way on a link than the split into blocks allows for.
+        """
+        known = self._solutions.get((component, upstream))
         if known is None:
-            known = self._solve(component)
-            self._solutions[component] = known
+            known = self._solve(component, upstream)
+            self._solutions[component, upstream] = known
         return known
 
     def lone_rates(self, geometry: int) -> FloatArray:
@@ -118,22 +177,24 @@ class RateBook:
         record = self.program.geometries[geometry]
         return np.minimum(record.cap, _lone_cap(record.incidence, self.program.capacity))
 
-    def _solve(self, component: tuple[Key, ...]) -> Solution:
+    def _solve(self, component: tuple[Key, ...], upstream: tuple[Upstream, ...]) -> Solution:
         rows = [
             bits_to_index(mask, self.program.geometries[geometry].num_tasks)
             for geometry, mask in component
         ]
         geometries = [self.program.geometries[geometry] for geometry, _ in component]
-        full = stack_rows(geometries, rows)
-        binding = _keep_links(full, self.program.can_bind)
+        full = stack_rows([g.incidence for g in geometries], rows)
+        binding = stack_rows([self._holding[index] for index, _ in component], rows)
         cap = np.concatenate([g.cap[r] for g, r in zip(geometries, rows, strict=True)])
         weight = np.concatenate([g.weight[r] for g, r in zip(geometries, rows, strict=True)])
         cap = np.minimum(cap, _lone_cap(full, self.program.capacity))
-        rates = max_min_rates(self.program.capacity, binding, cap=cap, weight=weight)
+        capacity = self._left(upstream) if upstream else self.program.capacity
+        self._check_crowd(binding, weight)
+        rates = max_min_rates(capacity, binding, cap=cap, weight=weight)
         self.num_solves += 1
         self.num_rounds += rates.rounds
         self.largest_solve = max(self.largest_solve, len(cap))
-        self._observe(full, rates.rate)
+        self._observe(full, rates.rate, self.program.capacity - capacity)
         held = rates.bottleneck[rates.bottleneck != NO_LINK]
         self.bound_by[held] = True
         bounds = np.cumsum([0, *(len(r) for r in rows)])
@@ -144,7 +205,25 @@ class RateBook:
             )
         )
 
-    def _observe(self, full: Incidence, rate: FloatArray) -> None:
+    def _left(self, upstream: tuple[Upstream, ...]) -> FloatArray:
+        """Capacity that upstream tasks leave [bytes/s]."""
+        left = self.program.capacity.copy()
+        for geometry, mask, rate in upstream:
+            record = self.program.geometries[geometry]
+            rows = bits_to_index(mask, record.num_tasks)
+            passing = take_rows(self._passing[geometry], rows)
+            np.subtract.at(left, passing.link, passing.coef * rate)
+        return np.maximum(left, 0)
+
+    def _check_crowd(self, binding: Incidence, weight: FloatArray) -> None:
+        if not self.is_split or len(binding.link) == 0:
+            return
+        load = binding.coef * np.repeat(weight, np.diff(binding.indptr))
+        crowd = np.bincount(binding.link, weights=load, minlength=len(self.peak))
+        if np.any(crowd > self.blocks.allowed_load):
+            raise CrowdedError
+
+    def _observe(self, full: Incidence, rate: FloatArray, taken: FloatArray) -> None:
         """Note the peak use of every resource; no sum of rates may pass a capacity."""
         if len(full.link) == 0:  # groups of one member
             return
@@ -153,6 +232,7 @@ class RateBook:
             weights=full.coef * np.repeat(rate, np.diff(full.indptr)),
             minlength=len(self.peak),
         )
+        used += np.where(used > 0, taken, 0)
         capacity = self.program.capacity
         share = np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0)
         worst = int(np.argmax(share))
@@ -168,9 +248,9 @@ class RateBook:
         np.maximum(self.peak, share, out=self.peak)
 
 
-def stack_rows(geometries: Sequence[Geometry], rows: Sequence[IntArray]) -> Incidence:
-    """The chosen rows of several geometries under one another."""
-    taken = [take_rows(g.incidence, r) for g, r in zip(geometries, rows, strict=True)]
+def stack_rows(incidences: Sequence[Incidence], rows: Sequence[IntArray]) -> Incidence:
+    """The chosen rows of several incidences under one another."""
+    taken = [take_rows(one, r) for one, r in zip(incidences, rows, strict=True)]
     counts = np.concatenate([np.diff(t.indptr) for t in taken])
     indptr = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=indptr[1:])
@@ -181,9 +261,8 @@ def stack_rows(geometries: Sequence[Geometry], rows: Sequence[IntArray]) -> Inci
     )
 
 
-def _keep_links(incidence: Incidence, keep: NDArray[np.bool_]) -> Incidence:
-    """The incidence without the links that cannot bind."""
-    kept = keep[incidence.link]
+def _flagged(incidence: Incidence, kept: NDArray[np.bool_]) -> Incidence:
+    """The incidence with the flagged entries only."""
     total = np.zeros(len(kept) + 1, dtype=np.int64)
     np.cumsum(kept, out=total[1:])
     return Incidence(

@@ -8,14 +8,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from simnet.errors import NoPathError, Problem
 from simnet.topology.cables import Picks, choose_cables, hashed_picks, static_picks
 from simnet.topology.climb import Climb, climb, components
 from simnet.topology.fabric import Routes
 from simnet.topology.links import Nodes
 from simnet.topology.live import dead_pairs, has_live_path
+from simnet.topology.paths import Path, no_path
 from simnet.topology.resources import Resources
-from simnet.topology.wiring import GPU_NIC, NIC_LEAF, NVLINK, Floats, Ids, Ints, Wiring, offsets
+from simnet.topology.wiring import GPU_NIC, NIC_LEAF, NVLINK, Floats, Ids, Ints, Wiring
 
 _MAX_SHOWN = 5
 
@@ -51,7 +51,7 @@ class ArithmeticRouter:
 
     def routes(self, src: Ints, dst: Ints, flow_id: Ints, relay: str) -> Routes:
         """Return the routes of all flows; see :meth:`simnet.topology.Fabric.routes`."""
-        path = _Path(num_flows=len(src))
+        path = Path(num_flows=len(src))
         domain = self.wiring.gpu_domain
         is_inside = (domain[src] == domain[dst]) & (src != dst)
         self._nvlink(path, src, dst, is_inside)
@@ -63,14 +63,14 @@ class ArithmeticRouter:
         self._check(routes, src, dst)
         return routes
 
-    def _nvlink(self, path: _Path, src: Ints, dst: Ints, mask: npt.NDArray[np.bool_]) -> None:
+    def _nvlink(self, path: Path, src: Ints, dst: Ints, mask: npt.NDArray[np.bool_]) -> None:
         path.add(np.where(mask, src + self.resources.base(NVLINK, 0), -1))
         path.add(np.where(mask, dst + self.resources.base(NVLINK, 1), -1))
         latency = self.wiring.nvlink_latency
         path.latency += np.where(mask, (latency[src] + latency[dst]) / 2, 0.0)
         path.num_nvlink += mask
 
-    def _network(self, path: _Path, out: Ints, flows: tuple[Ints, Ints, Ints], relay: str) -> None:
+    def _network(self, path: Path, out: Ints, flows: tuple[Ints, Ints, Ints], relay: str) -> None:
         """Add what the flows *out*, which leave their domain, load."""
         wiring, resources = self.wiring, self.resources
         src, dst, flow_id = (part[out] for part in flows)
@@ -94,7 +94,7 @@ class ArithmeticRouter:
             path.dst_port[out] = dst + resources.base(GPU_NIC, 1)
 
     def _plane_columns(
-        self, path: _Path, out: Ints, flows: tuple[Ints, Ints, Ints], nics: tuple[Ids, Ids]
+        self, path: Path, out: Ints, flows: tuple[Ints, Ints, Ints], nics: tuple[Ids, Ids]
     ) -> int:  # fmt: skip
         """Add the columns of every plane, weighed by what the plane can carry; return the number of planes."""
         wiring, planes = self.wiring, []
@@ -232,76 +232,4 @@ class ArithmeticRouter:
         lost = np.flatnonzero(~has_path)
         raise no_path(
             [(nodes.name(int(src[flow])), nodes.name(int(dst[flow]))) for flow in lost[:_MAX_SHOWN]], len(lost)
-        )
-
-
-def no_path(ends: list[tuple[str, str]], count: int) -> NoPathError:
-    """Return the error that names the two ends of flows without a path."""
-    more = f" ({count} flows in all)" if count > len(ends) else ""
-    return NoPathError(
-        *(
-            Problem(
-                message=f"no path from {source} to {target}{more}",
-                found=f"{source}, {target}",
-                hint="join their modules or rails, or restore a link between them",
-            )
-            for source, target in ends
-        )
-    )
-
-
-class _Path:
-    """Columns of resources under construction, one entry for each flow."""
-
-    def __init__(self, *, num_flows: int) -> None:
-        self.num_flows = num_flows
-        self.columns: list[Ints] = []
-        self.weights: list[Floats | None] = []
-        self.latency = np.zeros(num_flows)
-        self.num_nvlink = np.zeros(num_flows, dtype=np.int32)
-        self.num_switches = np.zeros(num_flows, dtype=np.int32)
-        self.src_port = np.full(num_flows, -1, dtype=np.int32)
-        self.dst_port = np.full(num_flows, -1, dtype=np.int32)
-
-    def add(self, column: Ints, weight: Floats | None = None) -> None:
-        if (column >= 0).any():
-            self.columns.append(column)
-            self.weights.append(weight)
-
-    def add_some(self, rows: Ints, column: Ints, weight: Floats | None = None) -> None:
-        full = np.full(self.num_flows, -1, dtype=np.int64)
-        full[rows] = column
-        share = None
-        if weight is not None:
-            share = np.ones(self.num_flows)
-            share[rows] = weight
-        self.add(full, share)
-
-    def close_inside(self, resources: Resources, src: Ints, dst: Ints, is_inside: npt.NDArray[np.bool_]) -> None:
-        """Set the ports of flows that stay in their domain."""
-        self.src_port[is_inside] = src[is_inside] + resources.base(NVLINK, 0)
-        self.dst_port[is_inside] = dst[is_inside] + resources.base(NVLINK, 1)
-
-    def routes(self, resources: Resources) -> Routes:
-        """Return the columns as rows without gaps."""
-        if not self.columns:
-            none = np.zeros(0)
-            table, weights = np.zeros((self.num_flows, 0), dtype=np.int64), np.zeros((self.num_flows, 0))
-        else:
-            table = np.stack(self.columns, axis=1)
-            none = np.ones(self.num_flows)
-            weights = np.stack([none if weight is None else weight for weight in self.weights], axis=1)
-        used = table >= 0
-        resource = table[used]
-        crosses = np.where(used, resources.classes[np.maximum(table, 0)], -1).max(axis=1, initial=-1)
-        return Routes(
-            indptr=offsets(used.sum(axis=1)),
-            resource=resource.astype(np.int32),
-            weight=weights[used],
-            latency_s=self.latency,
-            num_nvlink_hops=self.num_nvlink,
-            num_switch_hops=self.num_switches,
-            crosses=crosses.astype(np.int8),
-            src_port=self.src_port,
-            dst_port=self.dst_port,
         )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simnet.errors import Problem, TopologyError
-from simnet.topology.arithmetic import no_path
 from simnet.topology.fabric import Fabric, Routes
+from simnet.topology.paths import no_path
+from simnet.topology.ways import NO_WAY, SwitchWays, Way
 from simnet.topology.wiring import LINK_CLASSES, NVLINK, Floats, Ints, offsets
 
 if TYPE_CHECKING:
@@ -20,18 +20,6 @@ _RANK = {"gpu": 0, "nvswitch": 1, "nic": 1, "leaf": 2, "spine": 3, "core": 4, "w
 _MAX_SHOWN = 5
 _BETWEEN = {("gpu", "gpu"): 0, ("gpu", "nvswitch"): 0, ("gpu", "nic"): 1, ("leaf", "nic"): 2, ("gpu", "leaf"): 2,
             ("leaf", "spine"): 3, ("core", "spine"): 4}  # fmt: skip
-
-
-class Way(NamedTuple):
-    """Equal-cost paths between two nodes: edges with the share of the traffic, alone rate, latency, switches."""
-
-    edges: tuple[tuple[int, float], ...]
-    rate: float
-    latency: float
-    hops: int
-
-
-_NO_WAY = Way((), 0.0, 0.0, -1)
 
 
 def searched_fabric(graph: DiGraph[str], *, routing: str, seed: int) -> Fabric:
@@ -100,8 +88,7 @@ class SearchRouter:
     gpus: list[int]
     routing: str
     seed: int
-    _distances: dict[int, dict[int, int]] = field(default_factory=dict)
-    _ways: dict[tuple[int, int], Way] = field(default_factory=dict)
+    ways: SwitchWays
 
     @staticmethod
     def of(graph: DiGraph[str], gpu_names: list[str], *, routing: str, seed: int) -> SearchRouter:
@@ -125,9 +112,12 @@ class SearchRouter:
         classes = np.array([_class(values.get("link_class"), kinds[one], kinds[two])
                             for values, (one, two) in zip(data, ends, strict=True)])  # fmt: skip
         ranks = [_RANK.get(kind, _RANK["leaf"]) for kind in kinds]
+        latency = np.array([float(values.get("latency", 0.0)) for values in data])
+        ways = SwitchWays(kinds=kinds, after=after, before=before, capacity=capacity, latency=latency)
         return SearchRouter(
+            ways=ways,
             names=names, kinds=kinds, places=places, ends=ends, after=after, before=before, capacity=capacity,
-            latency=np.array([float(values.get("latency", 0.0)) for values in data]), classes=classes,
+            latency=latency, classes=classes,
             directions=np.array([int(ranks[one] > ranks[two]) for one, two in ends]),
             gpus=[number[name] for name in gpu_names], routing=routing, seed=seed,
         )  # fmt: skip
@@ -208,7 +198,7 @@ class SearchRouter:
             if first.hops < 0 or rest.hops < 0 or (relay == "auto" and self._strays(rest, near, target)):
                 continue
             return Way(first.edges + rest.edges, min(first.rate, rest.rate), first.latency + rest.latency, rest.hops)
-        return _NO_WAY
+        return NO_WAY
 
     def _nvlink(self, source: int, target: int) -> Way:
         """Return the way over NVLink: a cable of their own, or all NVSwitches that both reach."""
@@ -221,7 +211,7 @@ class SearchRouter:
             if self.kinds[mid] == "nvswitch" and target in self.after[mid]
         ]
         if not legs:
-            return _NO_WAY
+            return NO_WAY
         rates = np.array([min(self.capacity[up], self.capacity[down]) for up, down in legs])
         shares = (rates / rates.sum()).tolist()
         edges = [(edge, share) for leg, share in zip(legs, shares, strict=True) for edge in leg]
@@ -234,10 +224,10 @@ class SearchRouter:
             (out, way, into)
             for out in self._access(source, self.after)
             for into in self._access(target, self.before)
-            if (way := self._switch_way(out[-1], into[-1])).hops >= 0
+            if (way := self.ways.between(out[-1], into[-1])).hops >= 0
         ]
         if not found:
-            return _NO_WAY
+            return NO_WAY
         fewest = min(way.hops for _, way, _ in found)
         found = [entry for entry in found if entry[1].hops == fewest]
         rates = np.array([min(out[1], way.rate, into[1]) for out, way, into in found])
@@ -258,68 +248,12 @@ class SearchRouter:
         for mid, edge in near[gpu].items():
             if self.kinds[mid] == "nic":
                 for switch, further in near[mid].items():
-                    if self._is_switch(switch):
+                    if self.ways.is_switch(switch):
                         rate = float(min(self.capacity[edge], self.capacity[further]))
                         ports.append(((edge, further), rate, switch))
-            elif self._is_switch(mid):
+            elif self.ways.is_switch(mid):
                 ports.append(((edge,), float(self.capacity[edge]), mid))
         return ports
-
-    def _is_switch(self, node: int) -> bool:
-        return self.kinds[node] not in {"gpu", "nic", "nvswitch"}
-
-    def _distance(self, target: int) -> dict[int, int]:
-        """Return the hops from every switch to *target*, over switches alone."""
-        if target not in self._distances:
-            found = {target: 0}
-            queue = deque([target])
-            while queue:
-                here = queue.popleft()
-                for there in self.before[here]:
-                    if there not in found and self._is_switch(there):
-                        found[there] = found[here] + 1
-                        queue.append(there)
-            self._distances[target] = found
-        return self._distances[target]
-
-    def _switch_way(self, source: int, target: int) -> Way:
-        """Return the shortest ways between two switches; at every fork traffic splits by what lies behind."""
-        key = (source, target)
-        if key not in self._ways:
-            self._ways[key] = self._find_way(source, target)
-        return self._ways[key]
-
-    def _find_way(self, source: int, target: int) -> Way:
-        distance = self._distance(target)
-        if source not in distance:
-            return _NO_WAY
-        layers = [{source}]
-        for step in range(distance[source], 0, -1):
-            layers.append({there for here in layers[-1] for there in self.after[here]
-                           if distance.get(there, -1) == step - 1})  # fmt: skip
-        behind = {target: np.inf}
-        forks: dict[int, list[tuple[int, int, float]]] = {}
-        for layer in reversed(layers[:-1]):
-            for here in layer:
-                forks[here] = [
-                    (there, edge, min(float(self.capacity[edge]), behind[there]))
-                    for there, edge in self.after[here].items()
-                    if distance.get(there, -1) == distance[here] - 1 and there in behind
-                ]
-                behind[here] = sum(rate for _, _, rate in forks[here])
-        share = dict.fromkeys(behind, 0.0)
-        share[source] = 1.0
-        late = dict.fromkeys(behind, 0.0)
-        edges: dict[int, float] = {}
-        for layer in layers[:-1]:
-            for here in sorted(layer):
-                for there, edge, rate in forks[here]:
-                    part = share[here] * rate / behind[here]
-                    edges[edge] = edges.get(edge, 0.0) + part
-                    share[there] += part
-                    late[there] += part * float(self.latency[edge]) + part / share[here] * late[here]
-        rate = min((float(self.capacity[edge]) / part for edge, part in edges.items()), default=np.inf)
-        return Way(tuple(edges.items()), rate, late[target], distance[source] + 1)
 
     def _hashed(self, way: Way, flow: tuple[int, int, int]) -> Way:
         """Return one path of *way*, picked at every fork by a seeded draw in proportion to the shares."""

@@ -47,9 +47,7 @@ class TooManyClassesError(Exception):
     """Nearly every replica behaves differently; the approximate rung is the one to ask."""
 
 
-def run_program(
-    program: Program, *, is_split: bool = False, max_classes: int | None = None
-) -> StepTrace:
+def run_program(program: Program, *, is_split: bool = False, max_classes: int | None = None) -> StepTrace:
     """Exact trace of one step.
 
     Parameters
@@ -70,9 +68,7 @@ def run_program(
         When ranks wait for a transfer that never ends; names the ranks and what they wait for.
     """
     for in_blocks in (True, False):
-        executor = _Executor(
-            program, is_split=is_split, max_classes=max_classes, in_blocks=in_blocks
-        )
+        executor = _Executor(program, is_split=is_split, max_classes=max_classes, in_blocks=in_blocks)
         try:
             executor.run()
         except CrowdedError:
@@ -84,9 +80,7 @@ def run_program(
 class _Executor:
     """The state over time of one run."""
 
-    def __init__(
-        self, program: Program, *, is_split: bool, max_classes: int | None, in_blocks: bool
-    ) -> None:
+    def __init__(self, program: Program, *, is_split: bool, max_classes: int | None, in_blocks: bool) -> None:
         self.program = program
         self.max_classes = max_classes
         self.now_s = 0.0
@@ -130,6 +124,10 @@ class _Executor:
     def _batch(self) -> None:
         """Everything that happens at the earliest time in the heap."""
         heap = self._heap
+        while heap and _is_stale(heap[0]):
+            heapq.heappop(heap)
+        if not heap:
+            return
         now = self.now_s = heap[0][0]
         limit = now + SAME_TIME * now
         sink = self.sink
@@ -141,7 +139,7 @@ class _Executor:
                     self._wake(*data)
                 elif kind == _BEGIN:
                     self._begin(*data)
-                elif data[0].is_active and data[0].finish_s == data[1]:
+                elif _is_due(data):
                     self._finish(data[0])
             self._run_woken()
         for group in self.network.settle(now):
@@ -239,9 +237,7 @@ class _Executor:
                     data = (transfer, index, piece, size_bytes, self.now_s)
                     self._push(self.now_s + latency_s, _BEGIN, data)
 
-    def _begin(
-        self, transfer: int, index: int, mask: int, size_bytes: float, started_s: float
-    ) -> None:
+    def _begin(self, transfer: int, index: int, mask: int, size_bytes: float, started_s: float) -> None:
         if size_bytes <= 0:
             self._complete(transfer, index, mask, started_s)
             return
@@ -290,6 +286,16 @@ class _Executor:
                 hint="a link on their path carries nothing, or a send has no receiver",
             )
         )
+
+
+def _is_due(data: tuple[Any, ...]) -> bool:
+    """Whether an end of a group still stands: its rate has not changed since."""
+    group, finish_s = data
+    return bool(group.is_active and group.finish_s == finish_s)
+
+
+def _is_stale(event: tuple[float, int, int, tuple[Any, ...]]) -> bool:
+    return event[2] == _FINISH and not _is_due(event[3])
 
 
 def _shift(mask: int, by: int) -> int:

@@ -41,7 +41,8 @@ class Rates:
     rate: FloatArray
     """[bytes/s], shape (num_flows,)."""
     bottleneck: IntArray
-    """Link that holds the flow back, or ``NO_LINK`` at its own cap, shape (num_flows,)."""
+    """Link that holds the flow back (at a tie with its cap, too), or ``NO_LINK`` if its cap alone does, shape
+    (num_flows,)."""
     rounds: int
     """Rounds of filling that were needed."""
 
@@ -155,7 +156,6 @@ class _Filling:
         hit = np.flatnonzero(settled.take(link))
         flow = self._flow_of_row(tight[hit] % self._table.shape[1])
         self.bottleneck[self._flows[flow]] = self._link_name[link[hit]]
-        self.bottleneck[self._flows[capped]] = NO_LINK
         freeze = capped.copy()
         freeze[flow] = True
         self._freeze(np.flatnonzero(freeze), flow_level, capped)

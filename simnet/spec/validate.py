@@ -164,12 +164,17 @@ def _problem(group: list[_Fault], node: Located, model: type[SpecModel], prefix:
     if kind == "missing":
         known = node.nearest(fault.path[:-1])
         return Problem(where=known.where_key, path=full, message="key missing", hint=_missing_hint(fault.path, model))
-    found = str(context.get("found", "")) or shown(value.plain())
+    found = str(context.get("found", "")) or ("" if _is_about_whole(fault, value) else shown(value.plain()))
     allowed = str(context.get("allowed", "")) or _allowed(group)
     hint = str(context.get("hint", ""))
     if not hint and isinstance(value.value, str):
         hint = did_you_mean(value.value, _expected_words(group))
     return Problem(where=value.where, path=full, message=_message(group), found=found, allowed=allowed, hint=hint)
+
+
+def _is_about_whole(fault: _Fault, value: Located) -> bool:
+    """Return whether a rule over several keys was broken, which showing the whole mapping would not explain."""
+    return isinstance(value.value, dict) and fault.error["type"] not in _WRONG_SHAPE
 
 
 def _unknown_key(path: KeyPath, value: Located, model: type[SpecModel], full: str) -> Problem:

@@ -31,7 +31,7 @@ def test_show_says_what_a_taper_came_to(capsys):
         (["show", "hgx-h100", "--set", "nods=4"], 'did you mean "nodes"?'),
         (["show", "hgx-h100", "--set", "scale_out.link_bandwidth=400"], "unit missing"),
         (["show", "hgx-h100", "--set", "nodes"], "not an assignment"),
-        (["show", "hgx-h100", "--set", "racks=4"], "nodes or racks, not both"),
+        (["show", "hgx-h100", "--set", "racks=4"], "counted in nodes, not in racks"),
     ],
 )
 def test_show_refuses_bad_input_with_one_line_and_exit_2(capsys, words, told):

@@ -55,7 +55,7 @@ def test_all_faults_of_a_text_are_told_at_once():
         ('a: "\\ud800"', "surrogate", "f.yaml:1:4"),
         ("&a [*a]", "alias inside itself", "f.yaml:1:1"),
         ("[" * 100 + "]" * 100, "nested too deeply", "f.yaml:1:42"),
-        ("[" * 3000 + "]" * 3000, "nested too deeply", "f.yaml"),
+        ("[" * 600 + "]" * 600, "nested too deeply", "f.yaml"),
     ],
 )
 def test_hostile_text_is_refused_with_its_place(text, message, where):

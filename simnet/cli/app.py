@@ -55,11 +55,12 @@ def show(
     *,
     sets: SetOption = None,
     json: JsonOption = False,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it; the ending tells the format.")] = None,
 ) -> None:
     """Print what a cluster is made of: GPUs, switches, cables, bisection, power, price."""
     from simnet.cli.machine import show_topology
 
-    show_topology(topology, sets=sets or (), as_json=json)
+    show_topology(topology, sets=sets or (), as_json=json, plot=plot)
 
 
 @app.command()

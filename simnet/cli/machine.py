@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from simnet.errors import Problem, SpecError
+
 if TYPE_CHECKING:
-    from simnet.topology import Census
+    from simnet.topology import Census, Cluster
 
 
-def show_topology(ref: str, *, sets: Sequence[str], as_json: bool) -> None:
-    """Print the census of a topology.
+def show_topology(ref: str, *, sets: Sequence[str], as_json: bool, plot: Path | None) -> None:
+    """Print the census of a topology, and draw it into the file *plot* if one is given.
 
     Raises
     ------
@@ -23,7 +26,10 @@ def show_topology(ref: str, *, sets: Sequence[str], as_json: bool) -> None:
     from simnet.spec.load import load_topology, parse_set
     from simnet.topology import build_cluster
 
-    census = build_cluster(load_topology(ref, parse_set(sets))).census()
+    cluster = build_cluster(load_topology(ref, parse_set(sets)))
+    if plot is not None:
+        _draw(cluster, plot)
+    census = cluster.census()
     if as_json:
         typer.echo(json.dumps(census.to_dict(), indent=1))
         return
@@ -31,6 +37,19 @@ def show_topology(ref: str, *, sets: Sequence[str], as_json: bool) -> None:
     width = max(len(label) for label, _ in rows)
     for label, text in rows:
         typer.echo(f"{label:<{width}}  {text}")
+
+
+def _draw(cluster: Cluster, path: Path) -> None:
+    from simnet.plot import style
+    from simnet.plot.topology import plot_topology
+    from simnet.topology.layout import layout
+
+    figure = plot_topology(layout(cluster.wiring)).figure.get_figure(root=True)
+    known = sorted(figure.canvas.get_supported_filetypes())
+    if path.suffix.removeprefix(".") not in known:
+        raise SpecError(Problem(message="no kind of picture", found=f'"{path}"', allowed=", ".join(known)))
+    with style.save_settings():
+        figure.savefig(path)
 
 
 def _rows(census: Census) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from simnet.analysis.result import Result
     from simnet.runner import CaseFailure, Outcome
     from simnet.spec.scenario import CaseSpec, ScenarioSpec
+    from simnet.topology.layout import Layout
 
+MAX_DRAWINGS = 3
+"""Machines that a report draws."""
 TABLE_WIDTH = 100
 """Columns of the table where the output is no terminal."""
 
@@ -140,9 +143,24 @@ def _write(run: _Run, out: Path) -> None:
         reading=run.scenario.reading,
         answer=run.answer,
         results=run.results,
+        layouts=_layouts(run),
     )
     paths = write_report(content, out)
     typer.echo(f"wrote {paths[0]}", err=True)
+
+
+def _layouts(run: _Run) -> list[tuple[str, Layout]]:
+    """Return the drawings of the first machines that differ by name, each under its first case."""
+    from simnet.topology import build_cluster
+    from simnet.topology.layout import layout
+
+    have_result = {result.name for result in run.results}
+    first: dict[str, CaseSpec] = {}
+    for case in run.cases:
+        if case.name in have_result:
+            first.setdefault(case.topology.name, case)
+    drawn = list(first.values())[:MAX_DRAWINGS]
+    return [(case.name, layout(build_cluster(case.topology).wiring)) for case in drawn]
 
 
 def _make_folder(out: Path) -> None:

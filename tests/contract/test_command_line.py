@@ -13,7 +13,7 @@ VERBS = {
     "new": {"name", "-o", "--out"},
     "run": {"scenario", "-o", "--out", "--set", "--jobs", "--json"},
     "schema": {"kind"},
-    "show": {"topology", "--set", "--json"},
+    "show": {"topology", "--set", "--json", "--plot"},
     "validate": {"--runs", "--collectives", "--flows", "--json"},
 }
 

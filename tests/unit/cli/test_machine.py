@@ -40,3 +40,11 @@ def test_show_refuses_bad_input_with_one_line_and_exit_2(capsys, words, told):
     assert out == ""
     assert len(err.splitlines()) == 1
     assert told in err
+
+
+def test_show_draws_into_a_file_and_refuses_an_unknown_ending(tmp_path, capsys):
+    picture = tmp_path / "machine.svg"
+    assert run_command(["show", "record-405b-modular", "--plot", str(picture)]) == 0
+    assert picture.read_text(encoding="utf-8").rstrip().endswith("</svg>")
+    assert run_command(["show", "hgx-h100", "--plot", str(tmp_path / "machine.xyz")]) == 2
+    assert "no kind of picture" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from simnet.cli.progress import progress
+from simnet.cli.table import print_table, print_text
 from simnet.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 MAX_DRAWINGS = 3
 """Machines that a report draws."""
-TABLE_WIDTH = 100
-"""Columns of the table where the output is no terminal."""
 
 
 def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jobs: int, as_json: bool) -> int:
@@ -109,24 +107,14 @@ def _finished(scenario: ScenarioSpec, cases: tuple[CaseSpec, ...], outcomes: Seq
 
 def _print_table(run: _Run) -> None:
     """Print the answer, the table of cases, and what else there is to say."""
-    from rich.console import Console
-    from rich.table import Table
-
     from simnet.report import terminal_table
 
-    console = Console(width=None if sys.stdout.isatty() else TABLE_WIDTH, highlight=False, markup=False)
     cells = terminal_table(run.results)
-    table = Table(box=None, pad_edge=False)
-    for column, is_number in zip(cells.columns, cells.is_number, strict=True):
-        table.add_column(column, justify="right" if is_number else "left")
-    for row in cells.rows:
-        table.add_row(*row)
     if run.answer is not None:
-        console.print(run.answer.headline, end="\n\n")
-    console.print(table)
-    if run.answer is not None:
-        for detail in run.answer.details:
-            console.print(f"\n{detail}")
+        print_text(f"{run.answer.headline}\n")
+    print_table(cells.columns, cells.is_number, cells.rows)
+    for detail in run.answer.details if run.answer is not None else ():
+        print_text(f"\n{detail}")
 
 
 def _write(run: _Run, out: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from simnet import library
-from simnet.cli.run import TABLE_WIDTH
+from simnet.cli.table import print_table, print_text
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-    from rich.console import Console
 
 Record = dict[str, object]
 _GROUPS_LEFT_TO_JSON = ("id",)
@@ -118,31 +116,22 @@ def _null(value: object) -> object:
 
 def _print(report: dict[str, list[Record]]) -> None:
     """Print groups, series and flow cases as tables, errors in per cent."""
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else TABLE_WIDTH, highlight=False, markup=False)
     groups = [group for group in report["groups"] if group["by"] not in _GROUPS_LEFT_TO_JSON]
-    columns = ("table", "by", "key", "rows", "median_ape", "p90_ape", "max_ape", "bias")
-    _print_table(console, groups, columns)
-    _print_table(console, report["series"], ("series", "anchor_id", "rows", "mape", "max_ape"))
+    _print_records(groups, ("table", "by", "key", "rows", "median_ape", "p90_ape", "max_ape", "bias"))
+    _print_records(report["series"], ("series", "anchor_id", "rows", "mape", "max_ape"))
     exact = [row for row in report["rows"] if row["table"] == "flows"]
-    _print_table(console, exact, ("id", "flows", "events", "solves", "error"))
+    _print_records(exact, ("id", "flows", "events", "solves", "error"))
     unknown = sum(row["error"] is None for row in report["rows"])
-    console.print(f"{len(report['rows']):,} rows, {unknown:,} of them without a prediction or a measurement")
+    print_text(f"{len(report['rows']):,} rows, {unknown:,} of them without a prediction or a measurement")
 
 
-def _print_table(console: Console, records: Sequence[Record], columns: Sequence[str]) -> None:
-    from rich.table import Table
-
+def _print_records(records: Sequence[Record], columns: Sequence[str]) -> None:
     if not records:
         return
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        is_number = isinstance(records[0][column], int | float)
-        table.add_column(_head(column), justify="right" if is_number else "left")
-    for record in records:
-        table.add_row(*(_cell(column, record[column]) for column in columns))
-    console.print(table, end="\n\n")
+    is_number = [isinstance(records[0][column], int | float) for column in columns]
+    rows = [[_cell(column, record[column]) for column in columns] for record in records]
+    print_table([_head(column) for column in columns], is_number, rows)
+    print_text("")
 
 
 def _head(column: str) -> str:

@@ -74,9 +74,7 @@ def split(geometries: Sequence[Geometry], capacity: FloatArray, can_bind: BoolAr
         is_passive &= ~pairs.between(is_passive, block, looped)
     level = _levels(edges, len(geometries))
     passes = pairs.to_entries(is_passive)
-    holds = tuple(
-        can_bind[g.incidence.link] & ~p for g, p in zip(geometries, passes, strict=True)
-    )
+    holds = tuple(can_bind[g.incidence.link] & ~p for g, p in zip(geometries, passes, strict=True))
     return Blocks(
         holds=holds,
         passes=passes,
@@ -88,14 +86,10 @@ def split(geometries: Sequence[Geometry], capacity: FloatArray, can_bind: BoolAr
 class _Pairs:
     """Every pair of a link that can bind and a geometry that crosses it, by link and bound."""
 
-    def __init__(
-        self, geometries: Sequence[Geometry], capacity: FloatArray, can_bind: BoolArray
-    ) -> None:
+    def __init__(self, geometries: Sequence[Geometry], capacity: FloatArray, can_bind: BoolArray) -> None:
         self.geometries, self.capacity = geometries, capacity
         parts = [_bounds(index, g, capacity, can_bind) for index, g in enumerate(geometries)]
-        link, geometry, bound, weight, level = (
-            np.concatenate(column) for column in zip(*parts, strict=True)
-        )
+        link, geometry, bound, weight, level = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((geometry, level, bound, link))
         self.link: IntArray = link[order]
         self.geometry: IntArray = geometry[order]
@@ -104,19 +98,18 @@ class _Pairs:
     def passive(self) -> BoolArray:
         """Pairs whose link never holds the geometry back, most at each link."""
         start = np.flatnonzero(np.diff(self.link, prepend=-1))
-        run = np.repeat(start, np.diff(start, append=len(self.link)))
-        bound_sum, weight_sum = np.cumsum(self._bound), np.cumsum(self._weight)
-        before = run - 1
-        bounded = bound_sum - np.where(before >= 0, bound_sum[before], 0)
-        last = np.repeat(np.append(start[1:], len(self.link)) - 1, np.diff(start, append=len(self.link)))
-        others = np.maximum(weight_sum[last] - weight_sum, 0)
-        left = self.capacity[self.link] - bounded
-        highest = _running_max(self._level, self.link)
+        length = np.diff(start, append=len(self.link))
+        place = np.arange(len(self.link)) - np.repeat(start, length)
+        bounded, weight = _running(np.add, self._bound, place), _running(np.add, self._weight, place)
+        others = np.maximum(np.repeat(weight[start + length - 1], length) - weight, 0)
+        capacity = self.capacity[self.link]
+        # Links of equal capacity on one path both bind: what is left of one beside the other is rounding.
+        left = capacity - bounded - (1 - STRICT) * capacity
+        highest = _running(np.maximum, self._level, place)
         is_finite = np.isfinite(highest)
         is_safe = is_finite & (np.where(is_finite, highest, 0) * CROWD * others < left * STRICT)
-        position = np.arange(len(self.link))
-        furthest = np.maximum.reduceat(np.where(is_safe, position, -1), start)
-        result: BoolArray = position <= np.repeat(furthest, np.diff(start, append=len(self.link)))
+        furthest = np.maximum.reduceat(np.where(is_safe, place, -1), start)
+        result: BoolArray = place <= np.repeat(furthest, length)
         return result
 
     def blocks(self, is_active: BoolArray) -> IntArray:
@@ -198,17 +191,17 @@ def _bounds(
     return link.astype(np.int64), np.full(len(link), index), bound, weight, level
 
 
-def _running_max(values: FloatArray, run: IntArray) -> FloatArray:
-    """Largest value so far within each run of equal ids."""
+def _running(combine: np.ufunc, values: FloatArray, place: IntArray) -> FloatArray:
+    """Sum or largest so far within each run, by doubling; ``place`` counts from 0 in each.
+
+    A difference of sums over all runs would leave rounding behind.
+    """
     found = values.copy()
-    shift = 1
-    while shift < len(found):
-        same = run[shift:] == run[:-shift]
-        if not same.any():
-            break
-        raised = np.where(same, np.maximum(found[shift:], found[:-shift]), found[shift:])
-        found[shift:] = raised
-        shift += shift
+    step = 1
+    while step <= place.max(initial=0):
+        reach = np.flatnonzero(place >= step)
+        found[reach] = combine(found[reach], found[reach - step])
+        step *= 2
     return found
 
 

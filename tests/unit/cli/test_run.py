@@ -83,3 +83,27 @@ def test_a_folder_that_cannot_be_made_is_bad_input(folder, capsys):
     (folder / "results").write_text("a file")
     assert run_command(["run", "quick.yaml", "-o", "results"]) == 2
     assert "cannot be made a folder" in capsys.readouterr().err
+
+
+def test_a_case_that_fails_is_told_and_the_others_go_on(folder, capsys):
+    (folder / "quick.yaml").write_text(SCENARIO + "vary: {workload.model: [llama-3.1-8b, llama-3.1-405b]}\n")
+    assert run_command(["run", "quick.yaml", "-o", "results", "--jobs", "1"]) == 1
+    out, err = capsys.readouterr()
+    assert "model=llama-3.1-8b" in out
+    lines = err.splitlines()
+    assert lines[:2] == ["[1/2] model=llama-3.1-8b", "[2/2] model=llama-3.1-405b"]
+    assert any(line.startswith("error: model=llama-3.1-405b: ") for line in lines)
+    data = json.loads((folder / "results" / "results.json").read_text())
+    assert [case["name"] for case in data["cases"]] == ["model=llama-3.1-8b"]
+    assert [failure["name"] for failure in data["failures"]] == ["model=llama-3.1-405b"]
+
+
+def test_a_second_run_reads_what_the_first_one_left(folder):
+    def kept():
+        return {path: path.stat().st_mtime_ns for path in (folder / "results" / "cases").rglob("*.json")}
+
+    assert run_command(["run", "quick.yaml", "-o", "results"]) == 0
+    first, written = (folder / "results" / "results.json").read_bytes(), kept()
+    assert run_command(["run", "quick.yaml", "-o", "results"]) == 0
+    assert (folder / "results" / "results.json").read_bytes() == first
+    assert kept() == written

@@ -53,6 +53,8 @@ class Shape:
     gathers: bool = False
     """Parameters are gathered at the begin of the step, under the first forwards."""
     sender_waits: bool = False
+    relays: bool = False
+    """Messages cross the sender's NVLink port on their way to its NIC, beside tensor-parallel traffic."""
     is_round: bool = True
     """Figures on a coarse grid, so that events tie; otherwise none do."""
 
@@ -120,7 +122,8 @@ class Builder:
         else:
             spine = target * 7 % self.shape.num_spines
             trunks = [(up + spine, 1.0), (down + spine, 1.0)]
-        return [(ports[0], 1.0), *trunks, (ports[1], 1.0)], *ports
+        relay = [(2 * self.num_gpus + 2 * self.num_trunks + source, 1.0)] if self.shape.relays else []
+        return [*relay, (ports[0], 1.0), *trunks, (ports[1], 1.0)], *ports
 
     # -- transfers ------------------------------------------------------------------------------
 

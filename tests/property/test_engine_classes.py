@@ -39,6 +39,7 @@ def shapes(**fixed):
         "has_all_to_all": flag,
         "gathers": flag,
         "sender_waits": flag,
+        "relays": flag,
         "is_round": flag,
     }
     return st.builds(Shape, **(parts | {name: st.just(value) for name, value in fixed.items()}))

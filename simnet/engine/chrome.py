@@ -6,8 +6,10 @@ and ``f``); times are microseconds.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from simnet.engine.program import Compute, Program, Wait
-from simnet.engine.trace import StepTrace
+from simnet.engine.trace import FlowSpan, StepTrace
 from simnet.units import MICROSECOND_S
 
 GPU_TRACK, WAIT_TRACK, FIRST_FLOW_TRACK = 0, 1, 2
@@ -65,17 +67,16 @@ def _spans(program: Program, trace: StepTrace) -> list[Event]:
 
 
 def _flows(program: Program, trace: StepTrace) -> list[Event]:
-    """Transfers, one track per communication, on the stage that starts them, with an arrow."""
+    """Transfers on the stage that starts them, each communication on tracks of its own, with an arrow."""
     found: list[Event] = []
     role_of = _role_of_actor(program)
-    named: set[tuple[int, int]] = set()
-    for number, flow in enumerate(trace.flows):
+    tracks = [_Tracks(first=FIRST_FLOW_TRACK) for _ in program.roles]
+    for number, flow in enumerate(sorted(trace.flows, key=lambda flow: flow.start_s)):
         transfer = program.transfers[flow.transfer]
         source = role_of[int(transfer.starters.actor[0])]
         target = role_of[int(transfer.waiters.actor[-1])]
-        track = FIRST_FLOW_TRACK + flow.transfer
-        if (source, track) not in named:
-            named.add((source, track))
+        track, is_new = tracks[source].place(flow)
+        if is_new:
             found.append(_meta("thread_name", source, track, transfer.name))
         start, end = flow.start_s / MICROSECOND_S, flow.end_s / MICROSECOND_S
         shared: Event = {"name": transfer.name, "cat": transfer.category.value}
@@ -86,11 +87,28 @@ def _flows(program: Program, trace: StepTrace) -> list[Event]:
         )
         if source != target:
             found.append(shared | {"ph": "s", "id": number, "pid": source, "tid": track, "ts": start})
-            found.append(
-                shared
-                | {"ph": "f", "bp": "e", "id": number, "pid": target, "tid": GPU_TRACK, "ts": end}
-            )
+            found.append(shared | {"ph": "f", "bp": "e", "id": number, "pid": target, "tid": GPU_TRACK, "ts": end})
     return found
+
+
+@dataclass(slots=True, kw_only=True)
+class _Tracks:
+    """Tracks of one stage's transfers; viewers draw spans wrong that overlap in part on one track."""
+
+    first: int
+    _busy_until_s: list[float] = field(default_factory=list)
+    _of_transfer: dict[int, list[int]] = field(default_factory=dict)
+
+    def place(self, flow: FlowSpan) -> tuple[int, bool]:
+        """Track of the transfer that is free when the flow starts, and whether it is a new one."""
+        own = self._of_transfer.setdefault(flow.transfer, [])
+        for track in own:
+            if self._busy_until_s[track] <= flow.start_s:
+                self._busy_until_s[track] = flow.end_s
+                return self.first + track, False
+        own.append(len(self._busy_until_s))
+        self._busy_until_s.append(flow.end_s)
+        return self.first + own[-1], True
 
 
 def _role_of_actor(program: Program) -> list[int]:

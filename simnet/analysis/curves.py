@@ -109,9 +109,7 @@ def _join_figure(result: Result, key: str, default: float) -> float:
     return default
 
 
-def _knee(
-    loss: float, points: Sequence[TaperPoint], members: Sequence[Result], base: Result
-) -> Knee:
+def _knee(loss: float, points: Sequence[TaperPoint], members: Sequence[Result], base: Result) -> Knee:
     """The taper at which the loss is reached, between two simulated ones by linear interpolation."""
     for index, point in enumerate(points):
         if point.loss <= loss:
@@ -130,8 +128,7 @@ def _knee(
         return Knee(
             loss=loss,
             taper=before.taper + share * (point.taper - before.taper),
-            effective_taper=before.effective_taper
-            + share * (point.effective_taper - before.effective_taper),
+            effective_taper=before.effective_taper + share * (point.effective_taper - before.effective_taper),
             traffic=traffic,
         )
     last = points[-1]

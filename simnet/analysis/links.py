@@ -98,8 +98,6 @@ def _class_use(
         peak_utilisation=min(float(trace.peak_share[members].max()), 1.0),
         busiest=fabric.resource_name(busiest),
         traffic_bytes={
-            category: carried
-            for category, part in traffic.items()
-            if (carried := float(part[members].sum())) > 0
+            category: carried for category, part in traffic.items() if (carried := float(part[members].sum())) > 0
         },
     )

@@ -40,11 +40,7 @@ def answer_question(
     baselines
         Variant to compare with, by variant.
     """
-    tapers = (
-        taper_curves(results, path=knee_path, losses=losses, baselines=baselines or {})
-        if knee_path
-        else ()
-    )
+    tapers = taper_curves(results, path=knee_path, losses=losses, baselines=baselines or {}) if knee_path else ()
     sentences = [
         *(_taper_sentence(curve) for curve in tapers),
         *_chip_sentences(results),
@@ -120,9 +116,7 @@ def _target_sentences(results: Sequence[Result]) -> list[str]:
     if not timed:
         return []
     ranked = sorted(timed.values(), key=lambda r: r.minutes_to_target)
-    words = ", ".join(
-        f"{r.minutes_to_target:.1f} min on {r.num_gpus:,} {r.gpu}" for r in ranked
-    )
+    words = ", ".join(f"{r.minutes_to_target:.1f} min on {r.num_gpus:,} {r.gpu}" for r in ranked)
     return [f"To the target, each entry with its own samples and evaluation: {words}."]
 
 

@@ -6,7 +6,6 @@ their closed form on a healthy fabric, and what runs beside compute is exposed w
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,6 +20,7 @@ from simnet.workload.kernels import chunk_times, optimizer_time
 from simnet.workload.layout import Layout, pipeline_layout
 from simnet.workload.ops import Category
 from simnet.workload.passes import chunk_kind
+from simnet.workload.plan import lateness
 from simnet.workload.replicas import chunk_buckets, gather_comm, reduce_comm
 from simnet.workload.shards import stage_shard
 from simnet.workload.transformer import require_dense
@@ -132,7 +132,7 @@ def estimate_step(
         floors_s[kind] = times.forward_floor_s + times.backward_floor_s
     stages = [_added([one for kind in stage.kinds for one in passes[kind]]) for stage in job.stages]
     slowest = max(stages, key=lambda item: item.total_s)
-    jitter = 1 + preset.jitter * math.sqrt(2 * math.log(max(2, dp * _replica_size(workload))))
+    jitter = 1 + lateness(preset, num_ranks=dp * workload.parallelism.replica_size)
     scale = job.micro_batches * jitter
     return StepEstimate(
         compute_s=scale * slowest.compute_s,
@@ -183,11 +183,6 @@ def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
         stages=stages,
         exposed_pp_s=_exposed_pp_s(workload, layout, network, micro_batches=micro_batches, dp=dp),
     )
-
-
-def _replica_size(workload: WorkloadSpec) -> int:
-    degrees = workload.parallelism
-    return degrees.tp * degrees.cp * degrees.pp
 
 
 def _exchanges(

@@ -96,10 +96,13 @@ def bottleneck_sentence(parts: Mapping[str, float], step_time_s: float) -> str:
     """What the step spends most on, and what comes next, as a sentence."""
     ranked = sorted(parts.items(), key=lambda item: -item[1])
     names = {
-        "compute": "GPU kernels", "optimizer": "the optimizer", "bubble": "pipeline bubbles",
+        "compute": "GPU kernels",
+        "optimizer": "the optimizer",
+        "bubble": "pipeline bubbles",
         "exposed_tp": "exposed tensor-parallel traffic",
         "exposed_cp": "exposed context-parallel traffic",
-        "exposed_pp": "exposed pipeline sends", "exposed_dp": "exposed gradient and parameter traffic",
+        "exposed_pp": "exposed pipeline sends",
+        "exposed_dp": "exposed gradient and parameter traffic",
     }
     (first, first_s), (second, second_s) = ranked[:2]
     return (

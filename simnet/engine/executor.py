@@ -109,7 +109,7 @@ class _Executor:
         environment = simpy.Environment()
         environment.process(self._clock(environment))
         environment.run()
-        if self._num_done < self.program.num_actors:
+        if self._num_done < self.program.num_actors or self.network.active():
             raise self._deadlock()
 
     def _clock(self, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
@@ -277,6 +277,9 @@ class _Executor:
                     f"{self.program.roles[role].name} replica {first} waits for "
                     f"{self.program.transfers[transfer].name} #{index}"
                 )
+        for group in () if named else self.network.active():
+            name = self.program.transfers[group.transfer].name
+            named.append(f"{name} #{group.instance}, which nobody waits for, never ends")
         shown = "; ".join(named[:MAX_NAMED])
         more = f"; and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
         return TopologyError(

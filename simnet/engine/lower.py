@@ -34,6 +34,8 @@ class Lowered:
     program: Program
     tasks: tuple[TaskSet, ...]
     """Per communication of the plan."""
+    merged_latency_s: float
+    """Largest latency that merging adds to a task of one communication [s]."""
 
 
 def lower_plan(
@@ -44,8 +46,9 @@ def lower_plan(
     collective: Collective,
     send: Send,
     slowdown: FloatArray | None = None,
+    merge_latencies: bool = True,
 ) -> Lowered:
-    """The program of one step.
+    """Return the program of one step.
 
     Parameters
     ----------
@@ -60,12 +63,17 @@ def lower_plan(
     slowdown
         Factor on compute time per GPU of ``gpu``, same shape; the ranks of one stage of one
         replica wait for one another, so the slowest counts.
+    merge_latencies
+        Give all tasks of a communication the latency of its longest path. Replicas whose paths
+        differ by a switch or two then behave alike; ``Lowered.merged_latency_s`` bounds what
+        one communication gains by it.
     """
-    builder = _Lowering(plan=plan, gpu=gpu, collective=collective, send=send)
+    builder = _Lowering(
+        plan=plan, gpu=gpu, collective=collective, send=send, merge_latencies=merge_latencies
+    )
     tasks = tuple(builder.tasks(comm) for comm in plan.comms)
     transfers = tuple(
-        builder.transfer(index, comm, one)
-        for index, (comm, one) in enumerate(zip(plan.comms, tasks, strict=True))
+        builder.transfer(index, comm, one) for index, (comm, one) in enumerate(zip(plan.comms, tasks, strict=True))
     )
     num_stages, dp = gpu.shape[:2]
     can_bind = without_twins(
@@ -73,14 +81,11 @@ def lower_plan(
         links_that_can_bind(capacity, builder.port_uses),
         [geometry.incidence for geometry in builder.geometries],
     )
-    actor_slowdown = (
-        np.ones(num_stages * dp) if slowdown is None else slowdown.max(axis=(2, 3)).ravel()
-    )
+    actor_slowdown = np.ones(num_stages * dp) if slowdown is None else slowdown.max(axis=(2, 3)).ravel()
     return Lowered(
         program=Program(
             roles=tuple(
-                Role(name=f"stage {s}", first_actor=s * dp, num_actors=dp, ops=plan.ops[s])
-                for s in range(num_stages)
+                Role(name=f"stage {s}", first_actor=s * dp, num_actors=dp, ops=plan.ops[s]) for s in range(num_stages)
             ),
             transfers=transfers,
             geometries=tuple(builder.geometries),
@@ -89,6 +94,7 @@ def lower_plan(
             slowdown=actor_slowdown,
         ),
         tasks=tasks,
+        merged_latency_s=builder.merged_latency_s,
     )
 
 
@@ -98,6 +104,8 @@ class _Lowering:
     gpu: GpuArray
     collective: Collective
     send: Send
+    merge_latencies: bool
+    merged_latency_s: float = 0.0
     geometries: list[Geometry] = field(default_factory=list)
     port_uses: list[PortUse] = field(default_factory=list)
     _tasks: dict[tuple[object, ...], TaskSet] = field(default_factory=dict)
@@ -116,8 +124,14 @@ class _Lowering:
     def tasks(self, comm: Comm) -> TaskSet:
         """Tasks of a communication; the same one twice is the same object."""
         key = (
-            comm.op, comm.stage, comm.peer_stage, comm.axes, comm.size_bytes, comm.repeats,
-            comm.algorithm, comm.category,
+            comm.op,
+            comm.stage,
+            comm.peer_stage,
+            comm.axes,
+            comm.size_bytes,
+            comm.repeats,
+            comm.algorithm,
+            comm.category,
         )
         known = self._tasks.get(key)
         if known is None:
@@ -145,10 +159,17 @@ class _Lowering:
             category=comm.category,
             geometry=self._geometry(tasks),
             size_bytes=tasks.size_bytes,
-            latency_s=tasks.latency_s,
+            latency_s=self._latency(tasks),
             starters=starters,
             waiters=waiters,
         )
+
+    def _latency(self, tasks: TaskSet) -> FloatArray:
+        if not self.merge_latencies:
+            return tasks.latency_s
+        longest = float(tasks.latency_s.max())
+        self.merged_latency_s = max(self.merged_latency_s, longest - float(tasks.latency_s.min()))
+        return np.full(len(tasks.latency_s), longest)
 
     def _groups(self, comm: Comm) -> tuple[GpuArray, IntArray]:
         key = (comm.stage, comm.axes)
@@ -171,9 +192,7 @@ class _Lowering:
             return known
         content = b"".join(
             part.tobytes()
-            for part in (
-                tasks.indptr, tasks.resource, tasks.coef, tasks.rate_cap_bytes_per_s, tasks.weight
-            )
+            for part in (tasks.indptr, tasks.resource, tasks.coef, tasks.rate_cap_bytes_per_s, tasks.weight)
         )
         known = self._known.get(content)
         if known is None:

@@ -57,16 +57,20 @@ class Network:
     full: tuple[int, ...]
     """Bit mask of all tasks, by geometry."""
     _by_geometry: dict[int, dict[int, Group]] = field(default_factory=dict)
-    _neighbours: dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = field(
-        default_factory=dict
-    )
+    _neighbours: dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     _touched: dict[int, dict[int, Group]] = field(default_factory=dict)
     """Groups whose rates may have changed, by level of their block."""
     _serial: int = 0
 
     def begin(
-        self, transfer: int, instance: int, geometry: int, mask: int, size: float,
-        started_s: float, now_s: float,
+        self,
+        transfer: int,
+        instance: int,
+        geometry: int,
+        mask: int,
+        size: float,
+        started_s: float,
+        now_s: float,
     ) -> Group:
         """Put tasks on the wire; their rate comes with the next ``settle``."""
         group = Group(
@@ -118,9 +122,7 @@ class Network:
         return sorted(found, key=lambda group: group.serial)
 
     def _apply(self, component: Sequence[Group], now_s: float, changed: list[Group]) -> None:
-        solution = self.book.solve(
-            tuple(group.key for group in component), _upstream(component)
-        )
+        solution = self.book.solve(tuple(group.key for group in component), _upstream(component))
         for group, parts in zip(component, solution.parts, strict=True):
             if len(parts) == 1:
                 if _set_rate(group, parts[0][1], now_s):
@@ -169,9 +171,7 @@ class Network:
                     other.above[group.serial] = group
         by_geometry.setdefault(group.geometry, {})[group.serial] = group
 
-    def _around(
-        self, geometry: int
-    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    def _around(self, geometry: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Geometries beside, above and below one."""
         known = self._neighbours.get(geometry)
         if known is None:

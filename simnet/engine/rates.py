@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.incidence import Incidence, take_rows
 from simnet.engine.blocks import Blocks, split, whole
-from simnet.engine.program import Geometry, Program
+from simnet.engine.incidence import Incidence, take_rows
+from simnet.engine.program import Program
 from simnet.engine.sharing import NO_LINK, max_min_rates
 from simnet.errors import PhysicsError, Problem
 
@@ -74,9 +74,7 @@ class RateBook:
     """Who can hold whom back."""
     is_split: bool = True
     """Whether to solve in blocks; without, everything that shares a link is solved together."""
-    _solutions: dict[tuple[tuple[Key, ...], tuple[Upstream, ...]], Solution] = field(
-        default_factory=dict
-    )
+    _solutions: dict[tuple[tuple[Key, ...], tuple[Upstream, ...]], Solution] = field(default_factory=dict)
     _loads: dict[tuple[bool, Key], IntArray] = field(default_factory=dict)
     _couples: dict[tuple[bool, Key, Key], bool] = field(default_factory=dict)
     _full: list[int] = field(init=False)
@@ -91,36 +89,20 @@ class RateBook:
         self._full = [(1 << g.num_tasks) - 1 for g in self.program.geometries]
         geometries, can_bind = self.program.geometries, self.program.can_bind
         self.blocks = (
-            split(geometries, self.program.capacity, can_bind)
-            if self.is_split
-            else whole(geometries, can_bind)
+            split(geometries, self.program.capacity, can_bind) if self.is_split else whole(geometries, can_bind)
         )
-        self._holding = [
-            _flagged(g.incidence, flags)
-            for g, flags in zip(geometries, self.blocks.holds, strict=True)
-        ]
-        self._passing = [
-            _flagged(g.incidence, flags)
-            for g, flags in zip(geometries, self.blocks.passes, strict=True)
-        ]
+        self._holding = [_flagged(g.incidence, flags) for g, flags in zip(geometries, self.blocks.holds, strict=True)]
+        self._passing = [_flagged(g.incidence, flags) for g, flags in zip(geometries, self.blocks.passes, strict=True)]
 
     def neighbours(self, geometry: int) -> tuple[int, ...]:
         """Geometries with which this one holds one another back, itself included."""
         key = (geometry, self._full[geometry])
-        return tuple(
-            other
-            for other in range(len(self._full))
-            if self.couples(key, (other, self._full[other]))
-        )
+        return tuple(other for other in range(len(self._full)) if self.couples(key, (other, self._full[other])))
 
     def downstream(self, geometry: int) -> tuple[int, ...]:
         """Geometries that share what this one leaves."""
         key = (geometry, self._full[geometry])
-        return tuple(
-            other
-            for other in range(len(self._full))
-            if self.feeds(key, (other, self._full[other]))
-        )
+        return tuple(other for other in range(len(self._full)) if self.feeds(key, (other, self._full[other])))
 
     def couples(self, one: Key, other: Key) -> bool:
         """Whether two active sets of tasks can hold one another back."""
@@ -178,10 +160,7 @@ class RateBook:
         return np.minimum(record.cap, _lone_cap(record.incidence, self.program.capacity))
 
     def _solve(self, component: tuple[Key, ...], upstream: tuple[Upstream, ...]) -> Solution:
-        rows = [
-            bits_to_index(mask, self.program.geometries[geometry].num_tasks)
-            for geometry, mask in component
-        ]
+        rows = [bits_to_index(mask, self.program.geometries[geometry].num_tasks) for geometry, mask in component]
         geometries = [self.program.geometries[geometry] for geometry, _ in component]
         full = stack_rows([g.incidence for g in geometries], rows)
         binding = stack_rows([self._holding[index] for index, _ in component], rows)

@@ -89,9 +89,7 @@ def _worst(program: Program, alone: Sequence[FloatArray]) -> float:
         overlap = np.maximum(overlap, seen)
 
 
-def _least_rates(
-    program: Program, alone: Sequence[FloatArray], overlap: FloatArray
-) -> list[FloatArray]:
+def _least_rates(program: Program, alone: Sequence[FloatArray], overlap: FloatArray) -> list[FloatArray]:
     size = len(program.capacity)
     load = np.zeros(size)
     copies = np.zeros(len(program.geometries))
@@ -139,9 +137,7 @@ class _Recursion:
 
     def __init__(self, program: Program, rates: Sequence[FloatArray]) -> None:
         self.program = program
-        self.role_of = np.concatenate(
-            [np.full(role.num_actors, index) for index, role in enumerate(program.roles)]
-        )
+        self.role_of = np.concatenate([np.full(role.num_actors, index) for index, role in enumerate(program.roles)])
         self.sets = [self._sets(t, rates[t.geometry]) for t in program.transfers]
         self.uses: dict[tuple[int, int], _Use] = {}
         self.now = [np.zeros(role.num_actors) for role in program.roles]
@@ -168,11 +164,7 @@ class _Recursion:
             moved = False
             for role in range(len(self.program.roles)):
                 moved |= self._advance(role)
-        stuck = [
-            role.name
-            for role, pc in zip(self.program.roles, self.pc, strict=True)
-            if pc < len(role.ops)
-        ]
+        stuck = [role.name for role, pc in zip(self.program.roles, self.pc, strict=True) if pc < len(role.ops)]
         finish = np.concatenate(self.now)
         if stuck or not np.all(np.isfinite(finish)):
             raise TopologyError(
@@ -249,9 +241,7 @@ class _Recursion:
         self.now[role] = ended
         return True
 
-    def _members(
-        self, transfer: int, role: int, first: int, count: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _members(self, transfer: int, role: int, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Entries of the transfer's waiters that belong to a role, and which members they are."""
         spans = self.sets[transfer].spans
         found = spans.get(role)
@@ -266,9 +256,7 @@ class _Recursion:
         times: dict[int, list[tuple[float, float]]] = {}
         for (transfer, _), use in self.uses.items():
             if use.begin_s is not None and use.end_s is not None:
-                times.setdefault(transfer, []).append(
-                    (float(use.begin_s.min()), float(use.end_s.max()))
-                )
+                times.setdefault(transfer, []).append((float(use.begin_s.min()), float(use.end_s.max())))
         most = np.ones(len(self.program.transfers))
         for transfer, spans in times.items():
             most[transfer] = _deepest(spans)
@@ -280,9 +268,7 @@ class _Recursion:
 
     def _span(self, role: int, start_s: float, end_s: float, kind: str) -> None:
         if end_s > start_s:
-            self.spans.append(
-                TraceSpan(role=role, op=self.pc[role], start_s=start_s, end_s=end_s, kind=kind)
-            )
+            self.spans.append(TraceSpan(role=role, op=self.pc[role], start_s=start_s, end_s=end_s, kind=kind))
 
     def _trace(self, finish: FloatArray, book: RateBook | None) -> StepTrace:
         step_time_s = float(finish.max())
@@ -292,8 +278,7 @@ class _Recursion:
         for transfer, _ in self.uses:
             runs[transfer] += 1
         moved = tuple(
-            count * transfer.size_bytes
-            for count, transfer in zip(runs.tolist(), self.program.transfers, strict=True)
+            count * transfer.size_bytes for count, transfer in zip(runs.tolist(), self.program.transfers, strict=True)
         )
         size = len(self.program.capacity)
         return StepTrace(

@@ -11,6 +11,8 @@ from simnet import __version__
 from simnet.analysis.links import link_use
 from simnet.analysis.result import Result
 from simnet.analysis.result_parts import EngineUse, KnownError, MemoryUse, Provenance
+from simnet.analysis.screen import replicated_traffic_s
+from simnet.analysis.screen_network import ScreenNetwork
 from simnet.analysis.step import bottleneck_sentence, breakdown, check_floors, timeline
 from simnet.collectives.capacity import usable_capacity
 from simnet.collectives.lower import lower
@@ -30,7 +32,7 @@ from simnet.spec.topology import module_specs
 from simnet.topology.build import build_cluster
 from simnet.topology.cluster import Cluster
 from simnet.topology.fabric import Fabric
-from simnet.units import MINUTE_S
+from simnet.units import MINUTE_S, format_time
 from simnet.workload.checks import check_divides, num_sequences
 from simnet.workload.layout import pipeline_layout
 from simnet.workload.memory import MemoryEstimate, require_fit
@@ -90,7 +92,8 @@ def prepare(case: CaseSpec, cluster: Cluster | None = None) -> Prepared:
     workload = case.workload
     grid, memory = check(case, built)
     preset = load_preset(gpu, workload.precision)
-    plan = build_plan(workload, gpu, preset, dp=grid.dp)
+    beside_s = replicated_traffic_s(workload, screen_network(case), dp=grid.dp)
+    plan = build_plan(workload, gpu, preset, dp=grid.dp, dp_beside_s=beside_s)
     notes = (grid.note,) if grid.note else ()
     return Prepared(
         case=case,
@@ -111,6 +114,20 @@ def check(case: CaseSpec, cluster: Cluster) -> tuple[RankGrid, MemoryEstimate]:
     pipeline_layout(workload)
     grid = rank_grid(workload.parallelism, workload.rank_order, cluster.num_gpus)
     return grid, require_fit(workload, the_gpu(case), dp=grid.dp)
+
+
+def screen_network(case: CaseSpec) -> ScreenNetwork:
+    """What the closed forms know of the case's machine: its domains and the rates of their ports."""
+    spec = module_specs(case.topology)[0][1]
+    assert spec.node is not None
+    node = spec.node
+    used = node.gpus * (spec.used_hosts or node.hosts) // node.hosts
+    return ScreenNetwork(
+        scale_up_domain=used,
+        nvlink_bytes_per_s=node.gpu.nvlink_bandwidth,
+        nic_bytes_per_s=node.nic.bandwidth * node.nics / node.gpus,
+        generation=node.gpu.generation,
+    )
 
 
 def the_gpu(case: CaseSpec) -> GpuPart:
@@ -151,14 +168,12 @@ def simulate(prepared: Prepared) -> Simulated:
     trace, bracket = _run(lowered.program)
     check_floors(prepared.plan, trace)
     result = _result(prepared, fabric, lowered, trace, bracket)
-    return Simulated(
-        result=result, program=lowered.program, trace=trace, lowered=lowered, fabric=fabric
-    )
+    return Simulated(result=result, program=lowered.program, trace=trace, lowered=lowered, fabric=fabric)
 
 
 def lower_on(prepared: Prepared, fabric: Fabric) -> Lowered:
     """The engine's program for a prepared case on a compiled fabric."""
-    constants = load_collectives(prepared.gpu.generation)
+    constants = load_collectives(prepared.gpu.generation, prepared.gpu.name)
 
     def collective(comm: Comm, groups: np.ndarray) -> TaskSet:
         return lower(
@@ -228,11 +243,13 @@ def _result(
         memory=_memory(prepared.memory),
         engine=_engine_use(trace, bracket),
         bottleneck=bottleneck_sentence(parts, step_s),
-        assumptions=(*prepared.assumptions, *_engine_notes(bracket, step_s)),
-        known_error=_known_error(gpu, case.workload.precision),
-        provenance=Provenance(
-            spec_hash=case.content_hash(), version=__version__, seed=case.seed
+        assumptions=(
+            *prepared.assumptions,
+            *_latency_note(lowered),
+            *_engine_notes(bracket, step_s),
         ),
+        known_error=_known_error(gpu, case.workload.precision),
+        provenance=Provenance(spec_hash=case.content_hash(), version=__version__, seed=case.seed),
         timeline=timeline(lowered.program, trace),
         steps_to_target=steps,
         minutes_to_target=minutes,
@@ -259,6 +276,15 @@ def _engine_use(trace: StepTrace, bracket: Bracket | None) -> EngineUse:
     )
 
 
+def _latency_note(lowered: Lowered) -> tuple[str, ...]:
+    if not lowered.merged_latency_s:
+        return ()
+    return (
+        "All messages of one communication take the latency of its longest path, at most "
+        f"{format_time(lowered.merged_latency_s)} more than their own.",
+    )
+
+
 def _engine_notes(bracket: Bracket | None, step_s: float) -> tuple[str, ...]:
     if bracket is None:
         return ()
@@ -271,6 +297,4 @@ def _engine_notes(bracket: Bracket | None, step_s: float) -> tuple[str, ...]:
 
 def _known_error(gpu: GpuPart, precision: str) -> KnownError:
     record = known_error(gpu.name, precision)
-    return KnownError(
-        median=record.median, p90=record.p90, rows=record.rows, source=record.source
-    )
+    return KnownError(median=record.median, p90=record.p90, rows=record.rows, source=record.source)

@@ -95,16 +95,11 @@ def sweep(
     pool = (
         nullcontext(executor)
         if executor is not None
-        else ProcessPoolExecutor(
-            max_workers=min(jobs, len(cases)), mp_context=multiprocessing.get_context("spawn")
-        )
+        else ProcessPoolExecutor(max_workers=min(jobs, len(cases)), mp_context=multiprocessing.get_context("spawn"))
     )
     outcomes: dict[int, Outcome] = {}
     with pool as workers:
-        futures = {
-            workers.submit(run_case, case, directory, fidelity): index
-            for index, case in enumerate(cases)
-        }
+        futures = {workers.submit(run_case, case, directory, fidelity): index for index, case in enumerate(cases)}
         for future in as_completed(futures):
             index = futures[future]
             outcomes[index] = future.result()

@@ -35,6 +35,11 @@ class ParallelismSpec(SpecModel):
     etp: int = Field(default=1, gt=0)
     """Tensor parallel inside an expert."""
 
+    @property
+    def replica_size(self) -> int:
+        """Return the GPUs of one replica."""
+        return self.tp * self.cp * self.pp
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.dp != "auto" and self.dp < 1:

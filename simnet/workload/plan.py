@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from simnet.spec.compute import KernelPreset
 from simnet.spec.parts import GpuPart
@@ -34,7 +36,14 @@ __all__ = [
 ]
 
 
-def build_plan(workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, *, dp: int) -> StepPlan:
+def build_plan(
+    workload: WorkloadSpec,
+    gpu: GpuPart,
+    preset: KernelPreset,
+    *,
+    dp: int,
+    dp_beside_s: tuple[float, ...] | None = None,
+) -> StepPlan:
     """Return the step of *workload* on *gpu* with *dp* replicas.
 
     Parameters
@@ -43,6 +52,9 @@ def build_plan(workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, *, dp
         Kernel constants of the GPU at the workload's precision.
     dp
         Replicas (:func:`simnet.workload.ranks.resolve_dp`).
+    dp_beside_s
+        Time that gradients and parameters of each stage move beside its passes, whose kernels they
+        slow, shape (pp,) [s]; what is lost there is charged with the optimizer.
 
     Raises
     ------
@@ -52,15 +64,19 @@ def build_plan(workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, *, dp
     require_dense(workload.model)
     check_divides(workload)
     layout = pipeline_layout(workload)
+    late = 1 + lateness(preset, num_ranks=dp * workload.parallelism.replica_size)
     times = {
-        kind: chunk_times(
-            workload.model,
-            workload,
-            gpu,
-            preset,
-            layers=kind.layers,
-            has_embedding=kind.has_embedding,
-            has_loss=kind.has_loss,
+        kind: _later(
+            late,
+            chunk_times(
+                workload.model,
+                workload,
+                gpu,
+                preset,
+                layers=kind.layers,
+                has_embedding=kind.has_embedding,
+                has_loss=kind.has_loss,
+            ),
         )
         for kind in chunk_kinds(layout)
     }
@@ -72,10 +88,32 @@ def build_plan(workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, *, dp
             parameters=one.parameters,
             replicas=dp * workload.parallelism.cp,
             matrix_parameters=one.matrices,
+            dp_beside_s=0.0 if dp_beside_s is None else dp_beside_s[stage],
         )
-        for one in held
+        for stage, one in enumerate(held)
     )
-    return assemble(workload, dp=dp, times=times, optimizer_s=optimizer_s)
+    plan = assemble(workload, dp=dp, times=times, optimizer_s=optimizer_s)
+    return replace(plan, assumptions=(*plan.assumptions, _late_words(late)))
+
+
+def lateness(preset: KernelPreset, *, num_ranks: int) -> float:
+    """Return how much longer a pass takes for the slowest of *num_ranks* than on average (fraction).
+
+    Notes
+    -----
+    Ranks wait for one another, so the slowest counts: with independent normal times the largest of
+    N lies about sqrt(2 ln N) standard deviations above the mean (Cramer, Mathematical Methods of
+    Statistics, 28.6); ``preset.jitter`` is the standard deviation over the mean.
+    """
+    return preset.jitter * math.sqrt(2 * math.log(max(2, num_ranks)))
+
+
+def _later(factor: float, times: ChunkTimes) -> ChunkTimes:
+    return replace(times, forward_s=times.forward_s * factor, backward_s=times.backward_s * factor)
+
+
+def _late_words(factor: float) -> str:
+    return f"Every pass waits for the slowest of all ranks: its kernels take {factor - 1:.1%} longer than on average."
 
 
 def chunk_kinds(layout: Layout) -> tuple[ChunkKind, ...]:

@@ -277,9 +277,11 @@ class _Executor:
                     f"{self.program.roles[role].name} replica {first} waits for "
                     f"{self.program.transfers[transfer].name} #{index}"
                 )
-        for group in () if named else self.network.active():
-            name = self.program.transfers[group.transfer].name
-            named.append(f"{name} #{group.instance}, which nobody waits for, never ends")
+        if not named:
+            named = [
+                f"{self.program.transfers[group.transfer].name} #{group.instance}, which nobody waits for, never ends"
+                for group in self.network.active()
+            ]
         shown = "; ".join(named[:MAX_NAMED])
         more = f"; and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
         return TopologyError(

@@ -181,3 +181,10 @@ def test_many_waiting_ranks_are_named_in_part_and_counted():
     stages = [[Start(comm=0, instance=0)], [Wait(comm=0, instance=0)]]
     with pytest.raises(TopologyError, match="and 4 more"):
         run_program(program(stages, [sends], [0.0], num_replicas=count), is_split=True)
+
+
+def test_a_message_that_never_arrives_is_no_success_even_if_nobody_waits_for_it():
+    send = transfer(({0: 1.0}, [0], [1]), name="gradients", category=Category.PP)
+    step = program([[Start(comm=0, instance=3)], [Compute(duration_s=1.0)]], [send], [0.0])
+    with pytest.raises(TopologyError, match="gradients #3, which nobody waits for, never ends"):
+        run_program(step)

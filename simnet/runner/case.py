@@ -91,7 +91,7 @@ def prepare(case: CaseSpec, cluster: Cluster | None = None) -> Prepared:
     built = build_cluster(case.topology) if cluster is None else cluster
     workload = case.workload
     grid, memory = check(case, built)
-    preset = load_preset(gpu, workload.precision)
+    preset = load_preset(gpu, workload.precision, software_date=workload.software_date)
     beside_s = replicated_traffic_s(workload, screen_network(case), dp=grid.dp)
     plan = build_plan(workload, gpu, preset, dp=grid.dp, dp_beside_s=beside_s)
     notes = (grid.note,) if grid.note else ()

@@ -127,6 +127,8 @@ class WorkloadSpec(SpecModel):
     """Tokens of a sequence."""
     precision: Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"] = "bf16"
     """Precision of the layers' matrix products; attention and logits stay in 16 bit."""
+    software_date: Annotated[float, Field(ge=2000, lt=2100)] | None = None
+    """Year of the software stack, such as 2025.33: kernels of a young GPU are slower; mid-2025 unless given."""
     parallelism: ParallelismSpec = ParallelismSpec()
     """Degrees of parallelism."""
     batch: BatchSpec

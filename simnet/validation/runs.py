@@ -23,6 +23,7 @@ from simnet.spec.workload import (
     WorkloadSpec,
 )
 from simnet.units import parse_bandwidth
+from simnet.validation.machines import machine_size
 from simnet.validation.run_table import RunRow, read_runs, software_date
 from simnet.workload.layout import even_split
 from simnet.workload.memory import estimate
@@ -44,9 +45,6 @@ DEFAULT_NIC: Mapping[str, str] = {"ampere": "200 Gb/s", "hopper": "400 Gb/s", "b
 """NIC of one GPU by generation where the table is silent: the vendor's reference machine."""
 ULTRA_NIC = "800 Gb/s"
 """The same for B300 and GB300, whose reference machines have ConnectX-8."""
-RACK_DOMAIN = 72
-RACK_DOMAIN_USED = 64
-"""GPUs of an NVL72 rack that jobs of a multiple of 64 GPUs use: 16 of 18 trays (MLPerf v5.x entries)."""
 BF16_GRADIENTS_SINCE = 2024.0
 """From this year on performance recipes reduce gradients in 16 bit (NVIDIA NeMo ``grad_reduce_in_fp32=False``)."""
 SEQUENCE_PARALLEL_SINCE = 2022.4
@@ -68,8 +66,6 @@ class RunCase:
     network: ScreenNetwork
     dp: int
     num_gpus: int
-    software_date: float | None
-    """Year of the software, None if the table does not say."""
     assumptions: tuple[str, ...]
     """Blanks that took a default."""
 
@@ -102,7 +98,6 @@ def to_case(row: RunRow) -> RunCase | Unsupported:
         network=network,
         dp=row.count("dp", 1),
         num_gpus=row.count("gpus", 1),
-        software_date=software_date(row.text("software")),
         assumptions=tuple(blanks.notes),
     )
 
@@ -154,6 +149,7 @@ def _workload(row: RunRow, model: ModelSpec, blanks: _Blanks) -> WorkloadSpec:
         model=model,
         sequence_length=row.count("seq", 0),
         precision=cast("Precision", row.text("precision")),
+        software_date=date,
         parallelism=degrees,
         batch=BatchSpec(
             global_batch_size=row.count("global_batch", 0), micro_batch_size=int(blanks.take(row, "micro_batch", "1"))
@@ -226,14 +222,10 @@ def _layout(layers: int, chunks: int) -> LayoutSpec | Literal["balanced"]:
 
 
 def _network(row: RunRow, gpu: GpuPart, blanks: _Blanks) -> ScreenNetwork:
-    domain = row.count("nvlink_domain", RACK_DOMAIN if "NVL72" in row.text("network") else 8)
-    num_gpus = row.count("gpus", 1)
-    if domain == RACK_DOMAIN and num_gpus % RACK_DOMAIN and num_gpus % RACK_DOMAIN_USED == 0:
-        domain = RACK_DOMAIN_USED
     default = ULTRA_NIC if gpu.name in ("B300-HGX", "GB300") else DEFAULT_NIC[gpu.generation]
     rate = blanks.take(row, "nic_gbps_per_gpu", default)
     return ScreenNetwork(
-        scale_up_domain=min(domain, num_gpus),
+        scale_up_domain=machine_size(gpu.name, row.count("gpus", 1)).used_gpus,
         nvlink_bytes_per_s=gpu.nvlink_bandwidth,
         nic_bytes_per_s=parse_bandwidth(rate if rate == default else f"{rate} Gb/s"),
         generation=gpu.generation,

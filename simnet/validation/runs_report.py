@@ -86,7 +86,7 @@ class RunsReport:
 
 def screen_step_time(case: RunCase) -> float:
     """Return the step time of the closed form with the shipped presets [s]."""
-    preset = load_preset(case.gpu, case.workload.precision, software_date=case.software_date)
+    preset = load_preset(case.gpu, case.workload.precision, software_date=case.workload.software_date)
     return estimate_step(case.workload, case.gpu, preset, case.network, dp=case.dp).step_time_s
 
 

@@ -172,7 +172,7 @@ def test_no_step_beats_its_roofline():
 
     cases = [case for case in map(to_case, rows()) if isinstance(case, RunCase)]
     for case in cases:
-        preset = load_preset(case.gpu, case.workload.precision, software_date=case.software_date)
+        preset = load_preset(case.gpu, case.workload.precision, software_date=case.workload.software_date)
         estimate = estimate_step(case.workload, case.gpu, preset, case.network, dp=case.dp)
         assert estimate.step_time_s > estimate.floor_s
         assert min(estimate.exposed_tp_s, estimate.exposed_dp_s, estimate.bubble_s, estimate.optimizer_s) >= 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -85,12 +85,15 @@ def validate(
     runs: Annotated[Path | None, typer.Option(help="Table of training runs.", **_TABLE)] = None,
     collectives: Annotated[Path | None, typer.Option(help="Table of nccl-tests results.", **_TABLE)] = None,
     flows: Annotated[list[Path] | None, typer.Option(help="Flow case; may be repeated.", **_TABLE)] = None,
+    fidelity: Annotated[
+        Literal["screen", "simulate"], typer.Option(help="Step times by the closed form, or by the engine (minutes).")
+    ] = "screen",
     json: JsonOption = False,
 ) -> None:
     """Compare predictions with measurements; without a file, with all shipped tables."""
     from simnet.cli.validate import validate_tables
 
-    validate_tables(runs=runs, collectives=collectives, flows=flows or (), as_json=json)
+    validate_tables(runs=runs, collectives=collectives, flows=flows or (), fidelity=fidelity, as_json=json)
 
 
 @app.command(name="list")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,12 +18,16 @@ from simnet.cli.table import print_table, print_text
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from simnet.validation.runs_report import Fidelity
+
 Record = dict[str, object]
 _GROUPS_LEFT_TO_JSON = ("id",)
 _PERCENT = 100
 
 
-def validate_tables(*, runs: Path | None, collectives: Path | None, flows: Sequence[Path], as_json: bool) -> None:
+def validate_tables(
+    *, runs: Path | None, collectives: Path | None, flows: Sequence[Path], fidelity: Fidelity, as_json: bool
+) -> None:
     """Print how far predictions lie from measurements; without any file, from all shipped tables.
 
     Raises
@@ -36,7 +41,7 @@ def validate_tables(*, runs: Path | None, collectives: Path | None, flows: Seque
         collectives = library.shipped_file("scenarios/validation/collectives_measured.csv")
         flows = sorted(library.shipped_file("scenarios/validation/flows").glob("*.json"))
     if runs is not None:
-        _add(report, "runs", *_of_runs(runs))
+        _add(report, "runs", *_of_runs(runs, fidelity))
     if collectives is not None:
         _add(report, "collectives", *_of_collectives(collectives))
     if flows:
@@ -47,11 +52,11 @@ def validate_tables(*, runs: Path | None, collectives: Path | None, flows: Seque
         _print(report)
 
 
-def _of_runs(path: Path) -> tuple[list[Record], list[Record], list[Record]]:
+def _of_runs(path: Path, fidelity: Fidelity) -> tuple[list[Record], list[Record], list[Record]]:
     from simnet.validation.runs import read_runs
-    from simnet.validation.runs_report import validate_runs
+    from simnet.validation.runs_report import PREDICTORS, validate_runs
 
-    found = validate_runs(read_runs(path))
+    found = validate_runs(read_runs(path), PREDICTORS[fidelity])
     return _records(found.rows), _records(found.groups), _records(found.series)
 
 
@@ -121,8 +126,16 @@ def _print(report: dict[str, list[Record]]) -> None:
     _print_records(report["series"], ("series", "anchor_id", "rows", "mape", "max_ape"))
     exact = [row for row in report["rows"] if row["table"] == "flows"]
     _print_records(exact, ("id", "flows", "events", "solves", "error"))
+    _print_methods(report["rows"])
     unknown = sum(row["error"] is None for row in report["rows"])
     print_text(f"{len(report['rows']):,} rows, {unknown:,} of them without a prediction or a measurement")
+
+
+def _print_methods(rows: Sequence[Record]) -> None:
+    """Print how the step times of runs were found, and for how many rows."""
+    methods = Counter(str(row["method"]).split(",")[0] for row in rows if row.get("method"))
+    for method, count in sorted(methods.items()):
+        print_text(f"{count:,} step times by the {method}")
 
 
 def _print_records(records: Sequence[Record], columns: Sequence[str]) -> None:

@@ -1,0 +1,1 @@
+"""Published measurements against predictions, and the calibration of constants."""

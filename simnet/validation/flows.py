@@ -55,7 +55,7 @@ def validate_flows(paths: Iterable[Path]) -> tuple[FlowRow, ...]:
 
 
 def read_flow_cases(path: Path) -> tuple[FlowCase, ...]:
-    """The cases of one file.
+    """Return the cases of one file.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def read_flow_cases(path: Path) -> tuple[FlowCase, ...]:
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        cases = data["cases"] if "cases" in data else [data]
+        cases = data.get("cases", [data])
         return tuple(_case(record) for record in cases)
     except (OSError, ValueError, KeyError, TypeError, IndexError) as fault:
         raise SpecError(
@@ -102,10 +102,7 @@ def _case(record: Json) -> FlowCase:
     latency = _per_link(record["link_latency_s"], len(capacity))
     path_latency = np.zeros(len(rows))
     np.add.at(path_latency, np.repeat(np.arange(len(rows)), counts), latency[link])
-    after = [
-        cast("list[int]", row[columns["after_flow_ids"]]) if "after_flow_ids" in columns else []
-        for row in rows
-    ]
+    after = [cast("list[int]", row[columns["after_flow_ids"]]) if "after_flow_ids" in columns else [] for row in rows]
     is_weighted = str(record["sharing"]).startswith(WEIGHTED)
     return FlowCase(
         name=str(record["name"]),
@@ -131,9 +128,7 @@ def _per_link(value: object, count: int) -> FloatArray:
     return np.array(value, dtype=np.float64)
 
 
-def _column(
-    record: Json, rows: Sequence[Sequence[object]], columns: Mapping[str, int], name: str
-) -> FloatArray:
+def _column(record: Json, rows: Sequence[Sequence[object]], columns: Mapping[str, int], name: str) -> FloatArray:
     if name in columns:
         return np.array([row[columns[name]] for row in rows], dtype=np.float64)
     return np.full(len(rows), float(cast("float", record[f"{name}_all"])))

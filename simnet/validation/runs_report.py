@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from simnet.analysis.screen import estimate_step
 from simnet.errors import SimnetError
 from simnet.spec.compute import load_preset
 from simnet.validation.runs import RunCase, RunRow, Unsupported, to_case
+from simnet.validation.simulated import simulated_step
 
-Predictor = Callable[[RunCase], float]
-"""Step time of a case [s]."""
+Fidelity = Literal["screen", "simulate"]
+"""Whether steps come from the closed form or from the engine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """A predicted step."""
+
+    step_time_s: float
+    method: str
+    """How it was found, such as ``closed form``."""
+
+
+Predictor = Callable[[RunCase], Prediction]
 PERCENTILE = 0.9
 MIN_SERIES_SIZES = 2
 """Sizes that make a series: the anchor and one to judge."""
@@ -36,6 +50,8 @@ class RunResult:
     """Predicted over measured, less 1."""
     reason: str
     """Why there is no prediction, or empty."""
+    method: str
+    """How the prediction was found, or empty."""
     gpu: str
     precision: str
     stack: str
@@ -84,13 +100,23 @@ class RunsReport:
     series: tuple[SeriesError, ...]
 
 
-def screen_step_time(case: RunCase) -> float:
-    """Return the step time of the closed form with the shipped presets [s]."""
+def screen_step(case: RunCase) -> Prediction:
+    """Return the step of the closed form with the shipped presets."""
     preset = load_preset(case.gpu, case.workload.precision, software_date=case.workload.software_date)
-    return estimate_step(case.workload, case.gpu, preset, case.network, dp=case.dp).step_time_s
+    step = estimate_step(case.workload, case.gpu, preset, case.network, dp=case.dp)
+    return Prediction(step_time_s=step.step_time_s, method="closed form")
 
 
-def validate_runs(rows: Iterable[RunRow], predict: Predictor = screen_step_time) -> RunsReport:
+def engine_step(case: RunCase) -> Prediction:
+    """Return the step of the engine with the shipped presets on a healthy machine of the row's size."""
+    step = simulated_step(case)
+    return Prediction(step_time_s=step.step_time_s, method=step.method)
+
+
+PREDICTORS: Mapping[Fidelity, Predictor] = {"screen": screen_step, "simulate": engine_step}
+
+
+def validate_runs(rows: Iterable[RunRow], predict: Predictor = screen_step) -> RunsReport:
     """Return predicted against measured for *rows*, with errors by group and by scaling series.
 
     Parameters
@@ -98,7 +124,7 @@ def validate_runs(rows: Iterable[RunRow], predict: Predictor = screen_step_time)
     rows
         Rows of :func:`simnet.validation.runs.read_runs`.
     predict
-        What predicts a step time; the closed form by default, the engine when the caller has it.
+        What predicts a step: the closed form, or the engine (``PREDICTORS``).
 
     Notes
     -----
@@ -119,7 +145,7 @@ def report_records(report: RunsReport) -> dict[str, list[dict[str, object]]]:
 
 def _result(row: RunRow, predict: Predictor) -> RunResult:
     case = to_case(row)
-    predicted: float | None = None
+    predicted: Prediction | None = None
     reason = ""
     assumptions: tuple[str, ...] = ()
     if isinstance(case, Unsupported):
@@ -131,13 +157,15 @@ def _result(row: RunRow, predict: Predictor) -> RunResult:
         except SimnetError as error:
             reason = error.problems[0].message if error.problems else str(error)
     measured = row.measured_s
+    seconds = None if predicted is None else predicted.step_time_s
     return RunResult(
         id=row.run_id,
-        predicted=predicted,
+        predicted=seconds,
         measured=measured,
         unit="s",
-        error=predicted / measured - 1 if predicted is not None and measured else None,
+        error=seconds / measured - 1 if seconds is not None and measured else None,
         reason=reason or ("" if measured else "no measured step time"),
+        method="" if predicted is None else predicted.method,
         gpu=row.text("gpu"),
         precision=row.text("precision"),
         stack=row.text("stack"),

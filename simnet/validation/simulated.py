@@ -30,8 +30,3 @@ def simulated_step(case: RunCase) -> SteadyStep:
         If the job does not divide or does not fit.
     """
     return steady_step(case_spec(case), case.num_gpus)
-
-
-def simulated_step_time(case: RunCase) -> float:
-    """Return the step time that the engine predicts [s]; a predictor for ``validate_runs``."""
-    return simulated_step(case).step_time_s

@@ -14,7 +14,7 @@ VERBS = {
     "run": {"scenario", "-o", "--out", "--set", "--jobs", "--json"},
     "schema": {"kind"},
     "show": {"topology", "--set", "--json", "--plot"},
-    "validate": {"--runs", "--collectives", "--flows", "--json"},
+    "validate": {"--runs", "--collectives", "--flows", "--fidelity", "--json"},
 }
 
 

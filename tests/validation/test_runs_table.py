@@ -10,7 +10,7 @@ import pytest
 from simnet.errors import SpecError
 from simnet.library import find
 from simnet.validation.runs import RunCase, RunRow, Unsupported, read_runs, software_date, to_case
-from simnet.validation.runs_report import report_records, screen_step_time, validate_runs
+from simnet.validation.runs_report import Prediction, report_records, screen_step, validate_runs
 
 TABLE = find("scenario", "monolithic-vs-modular").parent / "validation" / "training_runs.csv"
 
@@ -23,6 +23,10 @@ def rows():
 @cache
 def report():
     return validate_runs(rows())
+
+
+def seconds(step_time_s):
+    return Prediction(step_time_s=step_time_s, method="given")
 
 
 def row(run_id):
@@ -55,14 +59,14 @@ def test_every_row_is_predicted_or_has_a_reason():
 )
 def test_mlperf_405b_steps_are_within_8_percent(run_id):
     case = to_case(row(run_id))
-    assert screen_step_time(case) == pytest.approx(case.row.measured_s, rel=0.08)
+    assert screen_step(case).step_time_s == pytest.approx(case.row.measured_s, rel=0.08)
 
 
 def test_blackwell_is_2_2_times_hopper_per_chip_at_equal_scale():
     rates = []
     for run_id in ("ml50-405b-gb200-2496-ibmcorew", "ml50-405b-h100-2560-nvidia"):
         case = to_case(row(run_id))
-        rates.append(case.workload.batch.global_batch_size / case.num_gpus / screen_step_time(case))
+        rates.append(case.workload.batch.global_batch_size / case.num_gpus / screen_step(case).step_time_s)
     assert rates[0] / rates[1] == pytest.approx(2.2, rel=0.05)
 
 
@@ -133,7 +137,7 @@ def test_a_series_is_judged_after_one_scalar_on_its_smallest_run():
     small = RunRow(run_id="small", values={**values, "gpus": "512", "step_s": "10"})
     large = RunRow(run_id="large", values={**values, "gpus": "1024", "step_s": "10"})
     predictions = {"small": 20.0, "large": 22.0}
-    (series,) = validate_runs([large, small], lambda case: predictions[case.row.run_id]).series
+    (series,) = validate_runs([large, small], lambda case: seconds(predictions[case.row.run_id])).series
     assert (series.anchor_id, series.rows) == ("small", 2)
     assert series.mape == series.max_ape == pytest.approx(0.1)
 
@@ -142,7 +146,7 @@ def test_group_errors_are_order_statistics():
     base = row("ml50-405b-h100-512-nvidia")
     errors = {"a": -0.1, "b": 0.0, "c": 0.2}
     table = [RunRow(run_id=name, values={**base.values, "step_s": "1"}) for name in errors]
-    found = validate_runs(table, lambda case: 1 + errors[case.row.run_id])
+    found = validate_runs(table, lambda case: seconds(1 + errors[case.row.run_id]))
     everything = next(item for item in found.groups if item.by == "all")
     assert everything.rows == 3
     assert everything.median_ape == pytest.approx(0.1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 
 import pytest
@@ -37,6 +38,18 @@ def test_runs_have_a_row_each_with_error_or_reason(capsys, tmp_path):
         assert (row["error"] is None) == bool(row["reason"])
         if row["error"] is not None:
             assert row["error"] == pytest.approx(row["predicted"] / row["measured"] - 1)
+
+
+def test_runs_may_go_through_the_engine(capsys, tmp_path):
+    path = tmp_path / "one.csv"
+    with library.shipped_file("scenarios/validation/training_runs.csv").open(encoding="utf-8", newline="") as table:
+        lines = csv.reader(table)
+        kept = [line for line in lines if line[0] in ("run_id", "ml51-8b-b200-8-dell")]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(kept)
+    rows = [report(capsys, "--runs", str(path), "--fidelity", how)["rows"][0] for how in ("screen", "simulate")]
+    assert [row["method"] for row in rows] == ["closed form", "engine"]
+    assert rows[1]["predicted"] == pytest.approx(rows[0]["predicted"], rel=0.02)
 
 
 def test_collectives_carry_id_and_size(capsys, tmp_path):

@@ -15,7 +15,7 @@ from simnet.spec.compute import KernelPreset
 from simnet.spec.parts import GpuPart
 from simnet.spec.workload import WorkloadSpec
 from simnet.workload.checks import check_divides, num_micro_batches
-from simnet.workload.comms import ChunkKind, pass_exchanges, send_bytes
+from simnet.workload.comms import ChunkKind, pass_exchanges, received_bytes, send_bytes
 from simnet.workload.kernels import chunk_times, optimizer_time
 from simnet.workload.layout import Layout, pipeline_layout
 from simnet.workload.ops import Category
@@ -273,17 +273,11 @@ def _exposed_pp_s(
         else network.nic_bytes_per_s * efficiency.network.si
     )
     send_s = hop_s + send_bytes(workload) / rate
-    if workload.parallelism.tp > 1 and not workload.sequence_parallel:
-        # Megatron scatters the message over the tensor-parallel group and gathers it behind the wire
-        # (Narayanan, arXiv:2104.04473, section 4.1).
-        ring = group(workload, ("tp",), dp, network)
-        whole_bytes = send_bytes(workload)
-        send_s = hop_s + whole_bytes / workload.parallelism.tp / rate
-        send_s += collective_s("all_gather", whole_bytes, ring, network)
-    ramp_s = PASSES_PER_MICRO_BATCH * (layout.num_stages - 1) * send_s
-    if workload.overlap.pp:
-        return ramp_s
-    return ramp_s + PASSES_PER_MICRO_BATCH * micro_batches * layout.num_chunks * send_s
+    # A scattered message is gathered before the pass that needs it, however well the send itself is hidden.
+    gather_s = collective_s("all_gather", received_bytes(workload), group(workload, ("tp",), dp, network), network)
+    passes = PASSES_PER_MICRO_BATCH * micro_batches * layout.num_chunks
+    ramp_s = PASSES_PER_MICRO_BATCH * (layout.num_stages - 1) * (send_s + gather_s)
+    return ramp_s + passes * (gather_s if workload.overlap.pp else send_s + gather_s)
 
 
 def _exposed_dp_s(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Literal, Self
 
@@ -13,7 +12,7 @@ from simnet import units
 from simnet.errors import Problem, SpecError
 from simnet.library import find
 from simnet.spec.base import Constant, SpecModel
-from simnet.spec.read import read_yaml
+from simnet.spec.load import build, read_yaml
 
 Protocol = Literal["ll", "ll128", "simple"]
 """Wire protocol of NCCL: flagged 8-byte stores, flagged 128-byte lines, or fences."""
@@ -326,4 +325,4 @@ def transport(name: str) -> TransportConstants:
 
 @cache
 def _load() -> CollectivesPart:
-    return CollectivesPart.model_validate_json(json.dumps(read_yaml(find("part", "collectives")).plain()))
+    return build(read_yaml(find("part", "collectives")), CollectivesPart)

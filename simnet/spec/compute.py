@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from functools import cache
 
@@ -10,8 +9,8 @@ from simnet.errors import Problem, SpecError
 from simnet.library import find
 from simnet.spec.base import Constant, SpecModel
 from simnet.spec.kernel_preset import KernelPreset
+from simnet.spec.load import build, read_yaml
 from simnet.spec.parts import GpuPart, Precision
-from simnet.spec.read import read_yaml
 
 __all__ = ["LINEAR_BYTES", "ComputePart", "KernelPreset", "load_compute", "load_preset"]
 
@@ -247,4 +246,4 @@ def _assumptions(generation: GenerationCompute, entry: GpuCompute, gpu: GpuPart)
 @cache
 def load_compute() -> ComputePart:
     """Return the shipped constants, with sources and spreads."""
-    return ComputePart.model_validate_json(json.dumps(read_yaml(find("part", "compute")).plain()))
+    return build(read_yaml(find("part", "compute")), ComputePart)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
 from pydantic import Field
 
 from simnet.library import find
 from simnet.spec.base import SpecModel
-from simnet.spec.read import read_yaml
+from simnet.spec.load import build, read_yaml
 
 
 class KnownErrorRecord(SpecModel):
@@ -46,5 +45,4 @@ def known_error(gpu: str, precision: str) -> KnownErrorRecord:
 
 @cache
 def _load() -> KnownErrorPart:
-    text = json.dumps(read_yaml(find("part", "known_error")).plain())
-    return KnownErrorPart.model_validate_json(text)
+    return build(read_yaml(find("part", "known_error")), KnownErrorPart)

@@ -95,10 +95,17 @@ def _merged(exchanges: list[Exchange]) -> tuple[Exchange, ...]:
 def send_bytes(workload: WorkloadSpec) -> float:
     """Return what each rank sends over a pipeline boundary for one micro-batch [bytes].
 
-    s b h / cp in 16 bit, over t with sequence parallelism.
+    s b h / (cp t) in 16 bit. With sequence parallelism that is all a rank has; without it, Megatron scatters the
+    message over the tensor-parallel group before the wire (Narayanan, arXiv:2104.04473, section 4.1), see
+    :func:`received_bytes`.
     """
-    share = workload.parallelism.tp if workload.sequence_parallel else 1
-    return tokens_per_rank(workload) * workload.model.hidden * BF16_BYTES / share
+    return _residual_bytes(workload) / workload.parallelism.tp
+
+
+def received_bytes(workload: WorkloadSpec) -> float:
+    """Return the buffer that the tensor-parallel group gathers behind a pipeline boundary [bytes]; 0 if it need not."""
+    is_scattered = workload.parallelism.tp > 1 and not workload.sequence_parallel
+    return _residual_bytes(workload) if is_scattered else 0.0
 
 
 def _residual_bytes(workload: WorkloadSpec, element_bytes: float = BF16_BYTES) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simnet.spec.workload import WorkloadSpec
-from simnet.workload.comms import ChunkKind, Exchange, exchange_comm, pass_exchanges, send_bytes
+from simnet.workload.comms import ChunkKind, Exchange, exchange_comm, pass_exchanges, received_bytes, send_bytes
 from simnet.workload.kernels import ChunkTimes
 from simnet.workload.layout import Layout
 from simnet.workload.ops import Category, Comm
@@ -77,9 +77,10 @@ def pass_template(job: StageJob, kind: str, chunk: int, table: CommTable) -> Pas
         return tuple(table.add(_comm(job, exchange, suffix)) for exchange in exchanges if exchange.position == position)
 
     send, receive, shift = _neighbours(job, kind, chunk, table)
+    gathered = (table.add(_gather(job, kind)),) if receive >= 0 and received_bytes(job.workload) else ()
     return PassTemplate(
         duration_s=times.forward_s if kind == "F" else times.backward_s,
-        before=indices("before"),
+        before=(*gathered, *indices("before")),
         beside=indices("beside"),
         after=indices("after"),
         send=send,
@@ -122,4 +123,18 @@ def _send(workload: WorkloadSpec, stage: int, peer: int, kind: str) -> Comm:
         peer_stage=peer,
         axes=(),
         size_bytes=send_bytes(workload),
+    )
+
+
+def _gather(job: StageJob, kind: str) -> Comm:
+    """Return the gathering of a scattered message by the tensor-parallel group that received it."""
+    return Comm(
+        name=f"{kind} gathered behind the boundary",
+        category=Category.PP,
+        op="all_gather",
+        stage=job.stage,
+        peer_stage=job.stage,
+        axes=("tp",),
+        size_bytes=received_bytes(job.workload),
+        algorithm=job.workload.algorithms.tp,
     )

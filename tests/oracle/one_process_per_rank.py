@@ -12,8 +12,8 @@ import simpy
 from simnet.workload.ops import Compute, Start
 from tests.oracle.fair_sharing import water_filling
 
-SETTLED = 1e-12
-"""A flow with less than this share of its bytes left is done: its alarm rang, the rest is rounding."""
+SAME_TIME = 1e-12
+"""Relative: flows whose ends are this close end together."""
 
 
 class Wire:
@@ -32,7 +32,7 @@ class Wire:
         size = record.size_bytes[task]
         self._elapse()
         self.active.append({
-            "column": self._usage(geometry.incidence, task), "left": size, "size": size, "rate": 0.0, "done": done,
+            "column": self._usage(geometry.incidence, task), "left": size, "rate": 0.0, "done": done,
             "cap": geometry.cap[task], "weight": geometry.weight[task],
         })  # fmt: skip
         self._settle()
@@ -58,25 +58,21 @@ class Wire:
         cap = np.array([flow["cap"] for flow in self.active])
         weight = np.array([flow["weight"] for flow in self.active])
         rates = water_filling(self.program.capacity, usage, cap, weight)
-        soonest = np.inf
         for flow, rate in zip(self.active, rates, strict=True):
             flow["rate"] = rate
-            if rate > 0:
-                soonest = min(soonest, max(flow["left"], 0.0) / rate)
+            flow["end_s"] = self.env.now + max(flow["left"], 0.0) / rate if rate > 0 else np.inf
+        soonest = min(flow["end_s"] for flow in self.active)
         self.alarm = object()
         if np.isfinite(soonest):
             self.env.process(self._ring(soonest, self.alarm))
 
-    def _ring(self, delay, alarm):
-        yield self.env.timeout(delay)
+    def _ring(self, end_s, alarm):
+        yield self.env.timeout(max(end_s - self.env.now, 0.0))
         if alarm is not self.alarm:
             return
         self._elapse()
-        for flow in self.active:
-            if np.isinf(flow["rate"]):
-                flow["left"] = 0.0
-        over = [flow for flow in self.active if flow["left"] <= SETTLED * flow["size"]]
-        self.active = [flow for flow in self.active if flow["left"] > SETTLED * flow["size"]]
+        over = [flow for flow in self.active if flow["end_s"] <= end_s * (1 + SAME_TIME)]
+        self.active = [flow for flow in self.active if flow["end_s"] > end_s * (1 + SAME_TIME)]
         for flow in over:
             flow["done"].succeed()
         self._settle()

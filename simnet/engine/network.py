@@ -178,7 +178,7 @@ class Network:
             book = self.book
             known = self._neighbours[geometry] = (
                 book.neighbours(geometry),
-                tuple(g for g in range(len(self.full)) if geometry in book.downstream(g)),
+                book.upstream(geometry),
                 book.downstream(geometry),
             )
         return known

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simnet.engine.blocks import Blocks, split, whole
-from simnet.engine.incidence import Incidence, take_rows
+from simnet.engine.incidence import Incidence, distinct, take_rows
 from simnet.engine.program import Program
 from simnet.engine.sharing import NO_LINK, max_min_rates
 from simnet.errors import PhysicsError, Problem
@@ -78,6 +78,7 @@ class RateBook:
     _loads: dict[tuple[bool, Key], IntArray] = field(default_factory=dict)
     _couples: dict[tuple[bool, Key, Key], bool] = field(default_factory=dict)
     _full: list[int] = field(init=False)
+    _marks: NDArray[np.bool_] = field(init=False)
     _holding: list[Incidence] = field(init=False)
     _passing: list[Incidence] = field(init=False)
 
@@ -86,6 +87,7 @@ class RateBook:
         size = len(self.program.capacity)
         self.peak = np.zeros(size)
         self.bound_by = np.zeros(size, dtype=bool)
+        self._marks = np.zeros(size, dtype=bool)
         self._full = [(1 << g.num_tasks) - 1 for g in self.program.geometries]
         geometries, can_bind = self.program.geometries, self.program.can_bind
         self.blocks = (
@@ -98,6 +100,11 @@ class RateBook:
         """Geometries with which this one holds one another back, itself included."""
         key = (geometry, self._full[geometry])
         return tuple(other for other in range(len(self._full)) if self.couples(key, (other, self._full[other])))
+
+    def upstream(self, geometry: int) -> tuple[int, ...]:
+        """Geometries that leave something for this one to share."""
+        key = (geometry, self._full[geometry])
+        return tuple(other for other in range(len(self._full)) if self.feeds((other, self._full[other]), key))
 
     def downstream(self, geometry: int) -> tuple[int, ...]:
         """Geometries that share what this one leaves."""
@@ -119,7 +126,9 @@ class RateBook:
         known = self._couples.get((is_feed, one, other))
         if known is None:
             first, second = self._load(is_feed, one), self._load(False, other)
-            known = bool(len(np.intersect1d(first, second, assume_unique=True)))
+            self._marks[first] = True
+            known = bool(self._marks[second].any())
+            self._marks[first] = False
             self._couples[is_feed, one, other] = known
         return known
 
@@ -129,7 +138,7 @@ class RateBook:
         if known is None:
             taken = (self._passing if passes else self._holding)[key[0]]
             rows = bits_to_index(key[1], taken.num_flows)
-            known = np.unique(take_rows(taken, rows).link).astype(np.int64)
+            known, _ = distinct(take_rows(taken, rows).link, len(self.peak))
             self._loads[passes, key] = known
         return known
 

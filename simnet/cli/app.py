@@ -96,6 +96,23 @@ def validate(
     validate_tables(runs=runs, collectives=collectives, flows=flows or (), fidelity=fidelity, as_json=json)
 
 
+@app.command()
+def calibrate(
+    *,
+    runs: Annotated[
+        Path | None, typer.Option(help="Table of training runs; the shipped one unless given.", **_TABLE)
+    ] = None,
+    cross_validate: Annotated[
+        bool, typer.Option("--cross-validate", help="Also fit without each fold and each GPU (some ten minutes).")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Fit the constants of the compute model on published runs; the shipped ones stay as they are."""
+    from simnet.cli.calibrate import calibrate_runs
+
+    calibrate_runs(runs=runs, cross_validate=cross_validate, as_json=json)
+
+
 @app.command(name="list")
 def list_command(*, json: JsonOption = False) -> None:
     """Print the shipped topologies, scenarios and models."""

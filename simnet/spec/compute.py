@@ -120,7 +120,9 @@ class ComputePart(SpecModel):
     """By name of the GPU part."""
 
 
-def load_preset(gpu: GpuPart, precision: Precision, *, software_date: float | None = None) -> KernelPreset:
+def load_preset(
+    gpu: GpuPart, precision: Precision, *, software_date: float | None = None, constants: ComputePart | None = None
+) -> KernelPreset:
     """Return the kernel constants of *gpu* at *precision*.
 
     Parameters
@@ -130,14 +132,16 @@ def load_preset(gpu: GpuPart, precision: Precision, *, software_date: float | No
     precision
         Precision of the linear layers.
     software_date
-        Year of the software stack, such as 2025.33; by default that of the shipped constants.
+        Year of the software stack, such as 2025.33; by default that of the constants.
+    constants
+        The shipped ones unless given.
 
     Raises
     ------
     SpecError
         If the GPU has no units of the precision, or nothing is known about its generation.
     """
-    part = load_compute()
+    part = load_compute() if constants is None else constants
     entry = part.gpu_compute.get(gpu.name) or GpuCompute(generation=gpu.generation, sibling=gpu.generation)
     generation = part.generations.get(entry.generation)
     if generation is None:

@@ -195,10 +195,11 @@ def _groups(rows: Sequence[RunResult]) -> tuple[GroupError, ...]:
             ("micro-batch, stages, recompute", blank),
         ):
             keys.setdefault((by, key), []).append(error)
-    return tuple(_group(by, key, errors) for (by, key), errors in sorted(keys.items()))
+    return tuple(group_error(by, key, errors) for (by, key), errors in sorted(keys.items()))
 
 
-def _group(by: str, key: str, errors: list[float]) -> GroupError:
+def group_error(by: str, key: str, errors: Sequence[float]) -> GroupError:
+    """Return the order statistics of signed *errors*."""
     sizes = sorted(abs(error) for error in errors)
     return GroupError(
         by=by,

@@ -8,6 +8,7 @@ from typer.main import get_command
 from simnet.cli import app, run_command
 
 VERBS = {
+    "calibrate": {"--runs", "--cross-validate", "--json"},
     "check": {"files"},
     "list": {"--json"},
     "new": {"name", "-o", "--out"},

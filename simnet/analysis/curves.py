@@ -110,7 +110,7 @@ def _join_figure(result: Result, key: str, default: float) -> float:
 
 
 def _knee(loss: float, points: Sequence[TaperPoint], members: Sequence[Result], base: Result) -> Knee:
-    """The taper at which the loss is reached, between two simulated ones by linear interpolation."""
+    """Return the taper at which the loss is reached, between two simulated ones by linear interpolation."""
     for index, point in enumerate(points):
         if point.loss <= loss:
             continue

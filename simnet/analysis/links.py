@@ -75,7 +75,9 @@ def bytes_by_category(program: Program, trace: StepTrace) -> dict[str, FloatArra
             continue
         rows = program.geometries[transfer.geometry].incidence
         spread = np.repeat(moved, np.diff(rows.indptr)) * rows.coef
-        part = np.bincount(rows.link, weights=spread, minlength=len(program.capacity))
+        part: FloatArray = np.bincount(rows.link, weights=spread, minlength=len(program.capacity)).astype(
+            np.float64, copy=False
+        )
         name = transfer.category.value
         total[name] = total[name] + part if name in total else part
     return total

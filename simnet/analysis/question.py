@@ -27,7 +27,7 @@ def answer_question(
     losses: Sequence[float] = (),
     baselines: Mapping[str, str] | None = None,
 ) -> Answer:
-    """What the cases say together.
+    """Tell what the cases say together.
 
     Parameters
     ----------

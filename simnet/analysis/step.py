@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from simnet.analysis.result_parts import Span
-from simnet.engine.program import Compute, Program, Wait
+from simnet.engine.program import Program
 from simnet.engine.trace import BUBBLE, StepTrace
 from simnet.errors import PhysicsError, Problem
-from simnet.workload.ops import Category, StepPlan
+from simnet.workload.ops import Category, Compute, StepPlan, Wait
 
 PART_OF_CATEGORY: Mapping[str, str] = {
     Category.COMPUTE: "compute",
@@ -93,7 +93,7 @@ def _category(program: Program, role: int, op: int, kind: str) -> str:
 
 
 def bottleneck_sentence(parts: Mapping[str, float], step_time_s: float) -> str:
-    """What the step spends most on, and what comes next, as a sentence."""
+    """Tell in a sentence what the step spends most on, and what comes next."""
     ranked = sorted(parts.items(), key=lambda item: -item[1])
     names = {
         "compute": "GPU kernels",

@@ -59,7 +59,7 @@ def whole(geometries: Sequence[Geometry], can_bind: BoolArray) -> Blocks:
 
 
 def split(geometries: Sequence[Geometry], capacity: FloatArray, can_bind: BoolArray) -> Blocks:
-    """The split of all traffic that may ever be under way into blocks."""
+    """Split all traffic that may ever be under way into blocks."""
     pairs = _Pairs(geometries, capacity, can_bind)
     if len(pairs.link) == 0:
         return whole(geometries, can_bind)

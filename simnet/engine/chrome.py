@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from simnet.engine.program import Compute, Program, Wait
+from simnet.engine.program import Program
 from simnet.engine.trace import FlowSpan, StepTrace
 from simnet.units import MICROSECOND_S
+from simnet.workload.ops import Compute, Wait
 
 GPU_TRACK, WAIT_TRACK, FIRST_FLOW_TRACK = 0, 1, 2
 Event = dict[str, object]
 
 
 def chrome_trace(program: Program, trace: StepTrace) -> dict[str, object]:
-    """The step of the first replica as a JSON object: GPU, waiting and transfers per stage."""
+    """Return the step of the first replica as a JSON object: GPU, waiting and transfers per stage."""
     events = [
         *_names(program),
         *_spans(program, trace),

@@ -18,10 +18,11 @@ import simpy
 
 from simnet.engine.network import Group, Network
 from simnet.engine.participants import Participants, participants
-from simnet.engine.program import Compute, Program, Start
+from simnet.engine.program import Program
 from simnet.engine.rates import CrowdedError, RateBook
 from simnet.engine.trace import StepTrace, TraceSink
 from simnet.errors import Problem, TopologyError
+from simnet.workload.ops import Compute, Start
 
 SAME_TIME = 1e-12
 """Relative: events this close are one batch."""
@@ -142,12 +143,17 @@ class _Executor:
                 elif _is_due(data):
                     self._finish(data[0])
             self._run_woken()
-        for group in self.network.settle(now):
-            if group.finish_s < float("inf"):
-                self._push(max(group.finish_s, now), _FINISH, (group, group.finish_s))
+        self._settle()
         sink.num_classes = max(sink.num_classes, self._asleep)
         if self.max_classes is not None and self._asleep > self.max_classes:
             raise TooManyClassesError
+
+    def _settle(self) -> None:
+        """Share the links anew and note the finishes that changed."""
+        now = self.now_s
+        for group in self.network.settle(now):
+            if group.finish_s < float("inf"):
+                self._push(max(group.finish_s, now), _FINISH, (group, group.finish_s))
 
     def _push(self, time_s: float, kind: int, data: tuple[Any, ...]) -> None:
         self._order += 1

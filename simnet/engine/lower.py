@@ -68,9 +68,7 @@ def lower_plan(
         differ by a switch or two then behave alike; ``Lowered.merged_latency_s`` bounds what
         one communication gains by it.
     """
-    builder = _Lowering(
-        plan=plan, gpu=gpu, collective=collective, send=send, merge_latencies=merge_latencies
-    )
+    builder = _Lowering(plan=plan, gpu=gpu, collective=collective, send=send, merge_latencies=merge_latencies)
     tasks = tuple(builder.tasks(comm) for comm in plan.comms)
     transfers = tuple(
         builder.transfer(index, comm, one) for index, (comm, one) in enumerate(zip(plan.comms, tasks, strict=True))
@@ -144,7 +142,7 @@ class _Lowering:
         return known
 
     def transfer(self, index: int, comm: Comm, tasks: TaskSet) -> Transfer:
-        """The transfer of one communication, with its actors."""
+        """Return the transfer of one communication, with its actors."""
         dp = self.gpu.shape[1]
         if comm.op == "send":
             replica = np.repeat(np.arange(dp), self.gpu.shape[2] * self.gpu.shape[3])
@@ -218,7 +216,7 @@ class _Lowering:
 
 
 def _merged(tasks: TaskSet) -> Incidence:
-    """The incidence with one entry for each task and resource (a ring crosses some links often)."""
+    """Return the incidence with one entry for each task and resource (a ring crosses some links often)."""
     num_tasks = len(tasks.size_bytes)
     task = np.repeat(np.arange(num_tasks), np.diff(tasks.indptr))
     width = int(tasks.resource.max(initial=0)) + 1
@@ -228,13 +226,13 @@ def _merged(tasks: TaskSet) -> Incidence:
     return Incidence(
         indptr=indptr,
         link=(pair % width).astype(np.int32),
-        coef=np.bincount(where, weights=tasks.coef, minlength=len(pair)),
+        coef=np.bincount(where, weights=tasks.coef, minlength=len(pair)).astype(np.float64, copy=False),
     )
 
 
 def _groups(gpu: GpuArray, comm: Comm) -> tuple[GpuArray, IntArray]:
     """GPUs of each group in rank order, and the actors of its members; (num_groups, size)."""
-    num_stages, dp, cp, tp = gpu.shape
+    num_stages, dp = gpu.shape[:2]
     actor = np.arange(num_stages * dp).reshape(num_stages, dp, 1, 1)
     actors = np.broadcast_to(actor, gpu.shape)
     stages = slice(None) if "pp" in comm.axes else slice(comm.stage, comm.stage + 1)
@@ -256,7 +254,7 @@ def _both(one: ActorSets, other: ActorSets) -> ActorSets:
     return ActorSets(indptr=2 * np.arange(len(one.actor) + 1), actor=actor)
 
 
-def _members(owners: IntArray, group: NDArray[np.int32]) -> ActorSets:
+def _members(owners: IntArray, group: IntArray) -> ActorSets:
     """Distinct actors of each task's group."""
     ordered = np.sort(owners, axis=1)
     is_new = np.ones(ordered.shape, dtype=bool)

@@ -117,7 +117,7 @@ class Network:
         self._touched.setdefault(level, {})[group.serial] = group
 
     def active(self) -> list[Group]:
-        """Groups under way, oldest first."""
+        """Return the groups under way, oldest first."""
         found = [g for groups in self._by_geometry.values() for g in groups.values()]
         return sorted(found, key=lambda group: group.serial)
 

@@ -66,7 +66,7 @@ def links_that_can_bind(capacity: FloatArray, uses: Sequence[PortUse]) -> NDArra
 def without_twins(
     capacity: FloatArray, can_bind: NDArray[np.bool_], incidences: Sequence[Incidence]
 ) -> NDArray[np.bool_]:
-    """The links that can bind, less those that another one always binds before.
+    """Return the links that can bind, less those that another one always binds before.
 
     Links that exactly the same tasks load with the same coefficients (all NICs of one ring, say)
     are one constraint: that of the smallest.

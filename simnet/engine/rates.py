@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -237,7 +238,7 @@ class RateBook:
 
 
 def stack_rows(incidences: Sequence[Incidence], rows: Sequence[IntArray]) -> Incidence:
-    """The chosen rows of several incidences under one another."""
+    """Put the chosen rows of several incidences under one another."""
     taken = [take_rows(one, r) for one, r in zip(incidences, rows, strict=True)]
     counts = np.concatenate([np.diff(t.indptr) for t in taken])
     indptr = np.zeros(len(counts) + 1, dtype=np.int64)
@@ -250,7 +251,7 @@ def stack_rows(incidences: Sequence[Incidence], rows: Sequence[IntArray]) -> Inc
 
 
 def _flagged(incidence: Incidence, kept: NDArray[np.bool_]) -> Incidence:
-    """The incidence with the flagged entries only."""
+    """Return the incidence with the flagged entries only."""
     total = np.zeros(len(kept) + 1, dtype=np.int64)
     np.cumsum(kept, out=total[1:])
     return Incidence(
@@ -278,6 +279,6 @@ def _group_by_rate(rate: FloatArray, rows: IntArray, num_tasks: int) -> tuple[Pa
     bounds = [0, *(np.flatnonzero(is_step) + 1).tolist(), len(rate)]
     return tuple(
         (index_to_bits(rows[order[low:high]], num_tasks), float(ordered[low]))
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+        for low, high in pairwise(bounds)
         if high > low
     )

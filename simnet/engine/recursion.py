@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.program import Compute, Program, Start, Transfer, Wait
+from simnet.engine.program import Program, Transfer
 from simnet.engine.rates import RateBook, bits_to_index
 from simnet.engine.trace import BUBBLE, FlowSpan, StepTrace, TraceSpan, spread_bytes
 from simnet.errors import Problem, TopologyError
+from simnet.workload.ops import Compute, Start, Wait
 
 FloatArray = NDArray[np.float64]
 
@@ -158,7 +159,7 @@ class _Recursion:
         )
 
     def run(self, book: RateBook | None) -> StepTrace:
-        """The trace of the pass."""
+        """Return the trace of the pass."""
         moved = True
         while moved:
             moved = False

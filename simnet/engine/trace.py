@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.program import Compute, Program, Wait
+from simnet.engine.program import Program
 from simnet.engine.rates import RateBook, bits_to_index
+from simnet.workload.ops import Compute, Wait
 
 FloatArray = NDArray[np.float64]
 BUBBLE = "bubble"
@@ -120,7 +121,7 @@ class TraceSink:
         self._finish[record.first_actor + bits_to_index(mask, record.num_actors)] = now_s
 
     def finish(self, step_time_s: float) -> StepTrace:
-        """The trace, with every actor's idle time to the end of the step as bubble."""
+        """Return the trace, with every actor's idle time to the end of the step as bubble."""
         means: list[dict[str, float]] = []
         for role, spent in zip(self.program.roles, self._spent, strict=True):
             mean = {name: total / role.num_actors for name, total in spent.items()}

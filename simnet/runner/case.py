@@ -71,7 +71,7 @@ class Simulated:
 
 
 def prepare(case: CaseSpec, cluster: Cluster | None = None) -> Prepared:
-    """The case's cluster, placement and plan.
+    """Build the case's cluster, placement and plan.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def check(case: CaseSpec, cluster: Cluster) -> tuple[RankGrid, MemoryEstimate]:
 
 
 def screen_network(case: CaseSpec) -> ScreenNetwork:
-    """What the closed forms know of the case's machine: its domains and the rates of their ports."""
+    """Return what the closed forms know of the case's machine: its domains and the rates of their ports."""
     spec = module_specs(case.topology)[0][1]
     assert spec.node is not None
     node = spec.node
@@ -131,7 +131,7 @@ def screen_network(case: CaseSpec) -> ScreenNetwork:
 
 
 def the_gpu(case: CaseSpec) -> GpuPart:
-    """The GPU of the machine.
+    """Return the GPU of the machine.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def simulate(prepared: Prepared) -> Simulated:
 
 
 def lower_on(prepared: Prepared, fabric: Fabric) -> Lowered:
-    """The engine's program for a prepared case on a compiled fabric."""
+    """Lower a prepared case on a compiled fabric to the engine's program."""
     constants = load_collectives(prepared.gpu.generation, prepared.gpu.name)
 
     def collective(comm: Comm, groups: np.ndarray) -> TaskSet:
@@ -199,7 +199,7 @@ def lower_on(prepared: Prepared, fabric: Fabric) -> Lowered:
 
 
 def _run(program: Program) -> tuple[StepTrace, Bracket | None]:
-    """The exact trace where behaviour classes stay few, else the approximate one."""
+    """Return the exact trace where behaviour classes stay few, else the approximate one."""
     try:
         limit = CLASSES_PER_STAGE * len(program.roles)
         return run_program(program, max_classes=limit), None
@@ -279,20 +279,21 @@ def _engine_use(trace: StepTrace, bracket: Bracket | None) -> EngineUse:
 def _latency_note(lowered: Lowered) -> tuple[str, ...]:
     if not lowered.merged_latency_s:
         return ()
+    added = format_time(lowered.merged_latency_s)
     return (
-        "All messages of one communication take the latency of its longest path, at most "
-        f"{format_time(lowered.merged_latency_s)} more than their own.",
+        f"All messages of one communication take the latency of its longest path, at most {added} more than their own.",
     )
 
 
 def _engine_notes(bracket: Bracket | None, step_s: float) -> tuple[str, ...]:
     if bracket is None:
         return ()
-    return (
+    note = (
         "nearly every replica behaves differently, so a max-plus recursion answered: the exact "
         f"step lies between {bracket.low_s:.4g} and {bracket.high_s:.4g} s "
-        f"({bracket.width(step_s):.1%} wide)",
+        f"({bracket.width(step_s):.1%} wide)"
     )
+    return (note,)
 
 
 def _known_error(gpu: GpuPart, precision: str) -> KnownError:

@@ -24,7 +24,7 @@ def case_folder(root: Path, case: CaseSpec, fidelity: str) -> Path:
 
 
 def load_result(folder: Path) -> Result | None:
-    """The result that an earlier run left there, or None; a damaged file counts as none."""
+    """Return the result that an earlier run left there, or None; a damaged file counts as none."""
     try:
         return Result.from_json((folder / RESULT_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError, PhysicsError):

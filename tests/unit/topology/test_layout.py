@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -45,5 +46,5 @@ def test_modules_stand_side_by_side_and_the_join_belongs_to_none() -> None:
     drawing = layout(build_cluster(load_topology("record-405b-modular", {"join.taper": 16})).wiring)
     assert drawing.modules == ("m0", "m1", "m2", "m3")
     ends = [[node.x for node in drawing.nodes if node.module == module] for module in range(4)]
-    assert all(max(left) < min(right) for left, right in zip(ends, ends[1:], strict=False))
+    assert all(max(left) < min(right) for left, right in pairwise(ends))
     assert {node.tier for node in drawing.nodes if node.module == -1} == {4}

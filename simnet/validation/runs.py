@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, cast
 
 from simnet.analysis.screen_network import ScreenNetwork
 from simnet.errors import SpecError
+from simnet.library import list_shipped
 from simnet.spec.load import load_model, load_part
 from simnet.spec.model import ModelSpec
 from simnet.spec.parts import GpuPart, Precision
@@ -52,6 +54,8 @@ SEQUENCE_PARALLEL_SINCE = 2022.4
 Recompute = Literal["none", "selective", "full"]
 CHANGED_MODEL = "MODEL CHANGED"
 """Note of rows whose model is not the card's (parallel block, sliding window)."""
+NO_MODEL = "no model card, experts and hybrids are not simulated yet"
+"""Reason of a row whose model does not ship."""
 CUT_DOWN_PARTS = ("B200-power-limited", "Blackwell-184GB", "H100-96GB-500W")
 """Parts of unknown or reduced power, of which no datasheet is known."""
 
@@ -119,17 +123,21 @@ class _Blanks:
 
 def _obstacle(row: RunRow) -> str:
     """Return why a row is out of reach, empty if it is not."""
-    if row.text("gpu") in CUT_DOWN_PARTS:
-        return f"{row.text('gpu')} is a cut-down part without a datasheet"
-    if row.text("gpu") not in GPU_PARTS:
-        return f"no part for GPU {row.text('gpu')}"
-    if CHANGED_MODEL in row.text("note"):
-        return "the run changed the model beyond its card"
-    if row.text("sharding") in ("fsdp", "hsdp", "zero3"):
-        return f"sharding {row.text('sharding')} is not simulated yet"
-    if not row.text("global_batch") or not row.text("gpus"):
-        return "GPU count or batch not stated"
-    return ""
+    gpu, model, sharding = row.text("gpu"), row.text("base_model_id"), row.text("sharding")
+    obstacles = (
+        (gpu in CUT_DOWN_PARTS, f"{gpu} is a cut-down part without a datasheet"),
+        (gpu not in GPU_PARTS, f"no part for GPU {gpu}"),
+        (model not in _models(), f"{NO_MODEL}: {model}"),
+        (CHANGED_MODEL in row.text("note"), "the run changed the model beyond its card"),
+        (sharding in ("fsdp", "hsdp", "zero3"), f"sharding {sharding} is not simulated yet"),
+        (not row.text("global_batch") or not row.text("gpus"), "GPU count or batch not stated"),
+    )
+    return next((reason for is_met, reason in obstacles if is_met), "")
+
+
+@cache
+def _models() -> frozenset[str]:
+    return frozenset(path.stem for path in list_shipped("model"))
 
 
 def _model(row: RunRow) -> ModelSpec:

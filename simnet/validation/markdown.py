@@ -1,0 +1,134 @@
+"""Tables of docs/validation.md: ``python -m simnet.validation.markdown`` writes them anew in a checkout.
+
+Each stands between ``<!-- table NAME -->`` and ``<!-- end -->``; the tests compare them with the code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from simnet.library import shipped_file
+from simnet.validation.calibration_report import CalibrationReport, shipped_calibration
+from simnet.validation.mlperf import RUNS_FILE, markdown_table, mlperf_rows
+from simnet.validation.runs import read_runs
+from simnet.validation.runs_report import GroupError, RunsReport, group_error, validate_runs
+from simnet.validation.twins import twins
+
+DOCUMENT = "docs/validation.md"
+MISS = 0.1
+"""Error from which a row is listed as a miss."""
+_PERCENT = 100
+_BLOCK = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def with_tables(text: str) -> str:
+    """Return *text* with every marked table as the code gives it."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", text)
+
+
+def _groups() -> str:
+    kept = ("all", "gpu, precision, stack", "micro-batch, stages, recompute")
+    return _errors((_named(group), group) for group in _screened().groups if group.by in kept)
+
+
+def _series() -> str:
+    lines = [
+        f"| {one.series} | {one.rows} | {_share(one.mape)} | {_share(one.max_ape)} |" for one in _screened().series
+    ]
+    return _table("series | sizes | mean % | max %", lines)
+
+
+def _cross_validated() -> str:
+    return _errors((group.key, group) for group in _calibration().groups() if group.by == "cross-validated")
+
+
+def _left_out() -> str:
+    return _errors((group.key, group) for group in _calibration().groups() if group.by == "GPU left out")
+
+
+def _twins() -> str:
+    rows = read_runs(shipped_file(RUNS_FILE))
+    known = {row.id for row in _screened().rows if row.predicted is not None}
+    pairs = [pair for pair in twins(rows) if pair.one in known]
+    kinds = (("same software", True), ("other software", False))
+    return _errors(
+        (name, group_error("", "", [pair.gap for pair in pairs if pair.is_same_software is is_same]))
+        for name, is_same in kinds
+    )
+
+
+def _misses() -> str:
+    rows = [
+        row for row in _screened().rows if row.error is not None and row.quality in ("a", "b") and not row.is_suspect
+    ]
+    far = sorted((row for row in rows if abs(row.error or 0) > MISS), key=lambda row: -abs(row.error or 0))
+    lines = [
+        f"| {row.id} | {row.gpus:,} {row.gpu} | {row.precision} | {row.measured:.3f} | {row.predicted:.3f} "
+        f"| {_PERCENT * (row.error or 0):+.1f} |"
+        for row in far
+    ]
+    return _table("run | GPUs | precision | measured s | predicted s | error %", lines)
+
+
+def _not_predicted() -> str:
+    reasons: dict[str, int] = {}
+    for row in _screened().rows:
+        if row.predicted is None:
+            reason = row.reason.split(": ")[0]
+            reasons[reason] = reasons.get(reason, 0) + 1
+    lines = [
+        f"| {reason} | {count} |" for reason, count in sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+    return _table("reason | rows", lines)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "mlperf": lambda: markdown_table(mlperf_rows()),
+    "groups": _groups,
+    "series": _series,
+    "cross_validated": _cross_validated,
+    "left_out": _left_out,
+    "twins": _twins,
+    "misses": _misses,
+    "not_predicted": _not_predicted,
+}
+
+
+@cache
+def _screened() -> RunsReport:
+    return validate_runs(read_runs(shipped_file(RUNS_FILE)))
+
+
+@cache
+def _calibration() -> CalibrationReport:
+    return shipped_calibration()
+
+
+def _named(group: GroupError) -> str:
+    return group.key if group.by != "micro-batch, stages, recompute" else f"micro-batch, stages, recompute {group.key}"
+
+
+def _errors(groups: Iterable[tuple[str, GroupError]]) -> str:
+    lines = [
+        f"| {name} | {one.rows} | {_share(one.median_ape)} | {_share(one.p90_ape)} | {_share(one.max_ape)} "
+        f"| {_PERCENT * one.bias:+.1f} |"
+        for name, one in groups
+    ]
+    return _table("rows | number | median % | 90th percentile % | max % | bias %", lines)
+
+
+def _table(head: str, lines: Iterable[str]) -> str:
+    names = head.split(" | ")
+    return "\n".join([f"| {head} |", "|" + "---|" * len(names), *lines]) + "\n"
+
+
+def _share(value: float) -> str:
+    return f"{_PERCENT * value:.1f}"
+
+
+if __name__ == "__main__":
+    path = Path(DOCUMENT)
+    path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

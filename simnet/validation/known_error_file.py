@@ -1,9 +1,12 @@
-"""The file of known errors from the shipped calibration: ``python -m simnet.validation.known_error_file`` writes it."""
+"""The file of known errors from the shipped calibration.
+
+``python -m simnet.validation.known_error_file 2026-12-01`` writes it, with the date of the calibration.
+"""
 
 from __future__ import annotations
 
-import datetime as dt
 import json
+import sys
 from collections.abc import Iterable
 
 from simnet.library import find
@@ -14,7 +17,7 @@ SOURCE = "simnet calibrate --cross-validate"
 HEAD = """\
 # How far off step-time predictions were on published runs; the most specific record comes first.
 # Errors of runs that the constants were not fitted on: cross-validated by family (docs/validation.md).
-# Written by `python -m simnet.validation.known_error_file` from scenarios/validation/calibration.json.
+# Written by `python -m simnet.validation.known_error_file DATE` from scenarios/validation/calibration.json.
 records:
 """
 
@@ -29,6 +32,6 @@ def known_error_yaml(records: Iterable[KnownErrorRecord]) -> str:
 
 
 if __name__ == "__main__":
-    today = dt.datetime.now(dt.UTC).date()
-    records = known_errors(shipped_calibration(), source=f"{SOURCE}, {today}")
+    date = sys.argv[1]
+    records = known_errors(shipped_calibration(), source=f"{SOURCE}, {date}")
     find("part", "known_error").write_text(known_error_yaml(records), encoding="utf-8")

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Generator
-from dataclasses import dataclass, field
 from typing import Any
 
 import simpy
 
 from simnet.engine.network import Group, Network
-from simnet.engine.participants import Participants, participants
+from simnet.engine.participants import Instance, Participants, participants
 from simnet.engine.program import Program
 from simnet.engine.rates import CrowdedError, RateBook
 from simnet.engine.trace import StepTrace, TraceSink
 from simnet.errors import Problem, TopologyError
-from simnet.workload.ops import Compute, Start
+from simnet.workload.ops import Compute, Op, Start
 
 SAME_TIME = 1e-12
 """Relative: events this close are one batch."""
@@ -31,17 +30,6 @@ MAX_NAMED = 8
 
 _RESUME, _BEGIN, _FINISH = 0, 1, 2
 _COMPUTE, _START, _WAIT = 0, 1, 2
-
-
-@dataclass(slots=True, kw_only=True)
-class _Instance:
-    """One run of a transfer: who has arrived, what has started, what is done."""
-
-    arrived: int = 0
-    started: int = 0
-    done: int = 0
-    waiting: list[tuple[int, int, int, float]] = field(default_factory=list)
-    """(role, actors, operation, since) of the classes that wait."""
 
 
 class TooManyClassesError(Exception):
@@ -93,10 +81,10 @@ class _Executor:
         self.sink = TraceSink(program=program, book=book)
         self._heap: list[tuple[float, int, int, tuple[Any, ...]]] = []
         self._order = 0
-        self._instances: dict[tuple[int, int], _Instance] = {}
+        self._instances: dict[tuple[int, int], Instance] = {}
         self._wakes: dict[tuple[int, int], int] = {}
-        self._ops = [[_encode(op) for op in role.ops] for role in program.roles]
         self._first = [role.first_actor for role in program.roles]
+        self._ops = [[self._encode(op) for op in role.ops] for role in program.roles]
         self._speeds = [_speed_parts(program, r) for r in range(len(program.roles))]
         self._asleep = 0
         self._num_done = 0
@@ -181,34 +169,33 @@ class _Executor:
         """Run a class until it computes, waits or ends."""
         ops = self._ops[role]
         while pc < len(ops):
-            kind, first, second, _ = op = ops[pc]
+            kind, what = ops[pc]
             if kind == _START:
-                self._arrive(role, mask, first, second)
+                self._arrive(role, mask, what)
             elif kind == _WAIT:
-                mask = self._wait(role, mask, pc, first, second)
+                mask = self._wait(role, mask, pc, what)
                 if not mask:
                     return
             else:
-                self._compute(role, mask, pc, op)
+                self._compute(role, mask, pc, what)
                 return
             pc += 1
         self._num_done += mask.bit_count()
         self.sink.end(role, mask, self.now_s)
 
-    def _compute(self, role: int, mask: int, pc: int, op: tuple[int, Any, Any, Any]) -> None:
+    def _compute(self, role: int, mask: int, pc: int, duration_s: float) -> None:
         for members, factor in self._speeds[role]:
             slice_ = mask & members
             if slice_:
-                end_s = self.now_s + op[1] * factor
+                end_s = self.now_s + duration_s * factor
                 self.sink.compute(role, slice_, pc, self.now_s, end_s)
                 for piece in self._pieces(slice_):
                     self._asleep += 1
                     self._push(end_s, _RESUME, (role, piece, pc + 1))
 
-    def _wait(self, role: int, mask: int, pc: int, transfer: int, index: int) -> int:
+    def _wait(self, role: int, mask: int, pc: int, instance: Instance) -> int:
         """Members that need not wait; the others are parked with the instance."""
-        part = self.parts[transfer]
-        instance = self._instance(transfer, index)
+        part = instance.part
         shift = self._first[role] - part.first_waiter
         released = part.released(instance.done)
         ready = mask & _shift(released, -shift)
@@ -221,16 +208,22 @@ class _Executor:
 
     # -- transfers --------------------------------------------------------------------------
 
-    def _instance(self, transfer: int, index: int) -> _Instance:
+    def _instance(self, transfer: int, index: int) -> Instance:
         key = (transfer, index)
         found = self._instances.get(key)
         if found is None:
-            found = self._instances[key] = _Instance()
+            found = self._instances[key] = Instance(transfer=transfer, index=index, part=self.parts[transfer])
         return found
 
-    def _arrive(self, role: int, mask: int, transfer: int, index: int) -> None:
-        part = self.parts[transfer]
-        instance = self._instance(transfer, index)
+    def _encode(self, op: Op) -> tuple[int, Any]:
+        """Return an operation with what it needs looked up once."""
+        if isinstance(op, Compute):
+            return (_COMPUTE, op.duration_s)
+        kind = _START if isinstance(op, Start) else _WAIT
+        return (kind, self._instance(op.comm, op.instance))
+
+    def _arrive(self, role: int, mask: int, instance: Instance) -> None:
+        part = instance.part
         instance.arrived |= _shift(mask, self._first[role] - part.first_starter)
         fresh = part.ready(instance.arrived) & ~instance.started
         if not fresh:
@@ -240,25 +233,24 @@ class _Executor:
             slice_ = fresh & tasks
             if slice_:
                 for piece in self._pieces(slice_):
-                    data = (transfer, index, piece, size_bytes, self.now_s)
+                    data = (instance, piece, size_bytes, self.now_s)
                     self._push(self.now_s + latency_s, _BEGIN, data)
 
-    def _begin(self, transfer: int, index: int, mask: int, size_bytes: float, started_s: float) -> None:
+    def _begin(self, instance: Instance, mask: int, size_bytes: float, started_s: float) -> None:
         if size_bytes <= 0:
-            self._complete(transfer, index, mask, started_s)
+            self._complete(instance, mask, started_s)
             return
-        geometry = self.program.transfers[transfer].geometry
-        self.network.begin(transfer, index, geometry, mask, size_bytes, started_s, self.now_s)
+        geometry = self.program.transfers[instance.transfer].geometry
+        self.network.begin(instance, geometry, mask, size_bytes, started_s, self.now_s)
 
     def _finish(self, group: Group) -> None:
         self.network.end(group)
-        self._complete(group.transfer, group.instance, group.mask, group.started_s)
+        self._complete(group.owner, group.mask, group.started_s)
 
-    def _complete(self, transfer: int, index: int, mask: int, started_s: float) -> None:
-        part = self.parts[transfer]
-        instance = self._instance(transfer, index)
+    def _complete(self, instance: Instance, mask: int, started_s: float) -> None:
+        part = instance.part
         instance.done |= mask
-        self.sink.moved(transfer, index, mask, started_s, self.now_s)
+        self.sink.moved(instance.transfer, instance.index, mask, started_s, self.now_s)
         if not instance.waiting:
             return
         released = part.released(instance.done)
@@ -285,7 +277,8 @@ class _Executor:
                 )
         if not named:
             named = [
-                f"{self.program.transfers[group.transfer].name} #{group.instance}, which nobody waits for, never ends"
+                f"{self.program.transfers[group.owner.transfer].name} #{group.owner.index}, "
+                "which nobody waits for, never ends"
                 for group in self.network.active()
             ]
         shown = "; ".join(named[:MAX_NAMED])
@@ -311,13 +304,6 @@ def _is_stale(event: tuple[float, int, int, tuple[Any, ...]]) -> bool:
 
 def _shift(mask: int, by: int) -> int:
     return mask << by if by >= 0 else mask >> -by
-
-
-def _encode(op: object) -> tuple[int, Any, Any, Any]:
-    if isinstance(op, Compute):
-        return (_COMPUTE, op.duration_s, None, None)
-    kind = _START if isinstance(op, Start) else _WAIT
-    return (kind, op.comm, op.instance, None)  # type: ignore[attr-defined]
 
 
 def _speed_parts(program: Program, role: int) -> list[tuple[int, float]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from simnet.engine.participants import Instance
 from simnet.engine.rates import Key, RateBook, Upstream
 
 SAME_RATE = 1e-12
@@ -21,8 +22,7 @@ class Group:
     """Tasks of one transfer instance that started together and move at one rate."""
 
     serial: int
-    transfer: int
-    instance: int
+    owner: Instance
     geometry: int
     mask: int
     """Tasks, as a bit mask."""
@@ -57,15 +57,17 @@ class Network:
     full: tuple[int, ...]
     """Bit mask of all tasks, by geometry."""
     _by_geometry: dict[int, dict[int, Group]] = field(default_factory=dict)
-    _neighbours: dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    _neighbours: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """Geometries beside, above and below each, as bit masks."""
+    _on_wire: int = 0
+    """Geometries that have active groups, as a bit mask."""
     _touched: dict[int, dict[int, Group]] = field(default_factory=dict)
     """Groups whose rates may have changed, by level of their block."""
     _serial: int = 0
 
     def begin(
         self,
-        transfer: int,
-        instance: int,
+        owner: Instance,
         geometry: int,
         mask: int,
         size: float,
@@ -75,8 +77,7 @@ class Network:
         """Put tasks on the wire; their rate comes with the next ``settle``."""
         group = Group(
             serial=self._next_serial(),
-            transfer=transfer,
-            instance=instance,
+            owner=owner,
             geometry=geometry,
             mask=mask,
             left_bytes=size,
@@ -136,8 +137,7 @@ class Network:
             for mask, rate in parts:
                 piece = Group(
                     serial=self._next_serial(),
-                    transfer=group.transfer,
-                    instance=group.instance,
+                    owner=group.owner,
                     geometry=group.geometry,
                     mask=mask,
                     left_bytes=group.left_bytes,
@@ -152,36 +152,43 @@ class Network:
 
     def _insert(self, group: Group) -> None:
         """Add a group and note which others it depends on, and which on it."""
-        near, above, below = self._around(group.geometry)
-        book, by_geometry = self.book, self._by_geometry
-        for geometry in near:
-            for other in by_geometry.get(geometry, _NONE).values():
+        near, above, below = self._neighbours.get(group.geometry) or self._around(group.geometry)
+        book, on_wire, serial = self.book, self._on_wire, group.serial
+        if near & on_wire:
+            for other in self._groups_of(near & on_wire):
                 if self._are_full(group, other) or book.couples(group.key, other.key):
                     group.near[other.serial] = other
-                    other.near[group.serial] = group
-        for geometry in above:
-            for other in by_geometry.get(geometry, _NONE).values():
+                    other.near[serial] = group
+        if above & on_wire:
+            for other in self._groups_of(above & on_wire):
                 if self._are_full(group, other) or book.feeds(other.key, group.key):
                     group.above[other.serial] = other
-                    other.below[group.serial] = group
-        for geometry in below:
-            for other in by_geometry.get(geometry, _NONE).values():
+                    other.below[serial] = group
+        if below & on_wire:
+            for other in self._groups_of(below & on_wire):
                 if self._are_full(group, other) or book.feeds(group.key, other.key):
                     group.below[other.serial] = other
-                    other.above[group.serial] = group
-        by_geometry.setdefault(group.geometry, {})[group.serial] = group
+                    other.above[serial] = group
+        self._by_geometry.setdefault(group.geometry, {})[serial] = group
+        self._on_wire = on_wire | 1 << group.geometry
 
-    def _around(self, geometry: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Geometries beside, above and below one."""
-        known = self._neighbours.get(geometry)
-        if known is None:
-            book = self.book
-            known = self._neighbours[geometry] = (
-                book.neighbours(geometry),
-                book.upstream(geometry),
-                book.downstream(geometry),
-            )
-        return known
+    def _groups_of(self, geometries: int) -> list[Group]:
+        """Active groups of the geometries of a bit mask."""
+        found: list[Group] = []
+        while geometries:
+            lowest = geometries & -geometries
+            found.extend(self._by_geometry[lowest.bit_length() - 1].values())
+            geometries ^= lowest
+        return found
+
+    def _around(self, geometry: int) -> tuple[int, int, int]:
+        """Geometries beside, above and below one, as bit masks."""
+        book = self.book
+        above = sum(1 << g for g in range(len(self.full)) if geometry in book.downstream(g))
+        beside = sum(1 << g for g in book.neighbours(geometry))
+        below = sum(1 << g for g in book.downstream(geometry))
+        self._neighbours[geometry] = (beside, above, below)
+        return beside, above, below
 
     def _are_full(self, group: Group, other: Group) -> bool:
         full = self.full
@@ -191,7 +198,7 @@ class Network:
         groups = self._by_geometry[group.geometry]
         del groups[group.serial]
         if not groups:
-            del self._by_geometry[group.geometry]
+            self._on_wire &= ~(1 << group.geometry)
         group.is_active = False
         for other in group.near.values():
             del other.near[group.serial]
@@ -203,9 +210,6 @@ class Network:
     def _next_serial(self) -> int:
         self._serial += 1
         return self._serial
-
-
-_NONE: dict[int, Group] = {}
 
 
 def _component(seed: Group) -> list[Group]:

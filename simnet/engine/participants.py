@@ -83,3 +83,17 @@ def participants(transfer: Transfer) -> Participants:
             for k, (lat, size) in enumerate(kinds.tolist())
         ),
     )
+
+
+@dataclass(slots=True, kw_only=True)
+class Instance:
+    """One run of a transfer: who has arrived, what has started, what is done."""
+
+    transfer: int
+    index: int
+    part: Participants
+    arrived: int = 0
+    started: int = 0
+    done: int = 0
+    waiting: list[tuple[int, int, int, float]] = field(default_factory=list)
+    """(role, actors, operation, since) of the classes that wait."""

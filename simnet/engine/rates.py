@@ -82,6 +82,7 @@ class RateBook:
     _marks: NDArray[np.bool_] = field(init=False)
     _holding: list[Incidence] = field(init=False)
     _passing: list[Incidence] = field(init=False)
+    _adjacent: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] | None = None
 
     def __post_init__(self) -> None:
         """Start with nothing known."""
@@ -99,18 +100,33 @@ class RateBook:
 
     def neighbours(self, geometry: int) -> tuple[int, ...]:
         """Geometries with which this one holds one another back, itself included."""
-        key = (geometry, self._full[geometry])
-        return tuple(other for other in range(len(self._full)) if self.couples(key, (other, self._full[other])))
-
-    def upstream(self, geometry: int) -> tuple[int, ...]:
-        """Geometries that leave something for this one to share."""
-        key = (geometry, self._full[geometry])
-        return tuple(other for other in range(len(self._full)) if self.feeds((other, self._full[other]), key))
+        return self._adjacency()[0][geometry]
 
     def downstream(self, geometry: int) -> tuple[int, ...]:
         """Geometries that share what this one leaves."""
-        key = (geometry, self._full[geometry])
-        return tuple(other for other in range(len(self._full)) if self.feeds(key, (other, self._full[other])))
+        return self._adjacency()[1][geometry]
+
+    def _adjacency(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        """Neighbours and downstream geometries of every geometry, found link by link.
+
+        Most links carry one of a few sets of geometries; each set is looked at once.
+        """
+        if self._adjacent is None:
+            holding = _geometries_by_link(self._holding, len(self.peak))
+            passing = _geometries_by_link(self._passing, len(self.peak))
+            beside: list[set[int]] = [set() for _ in self._full]
+            below: list[set[int]] = [set() for _ in self._full]
+            for held, passed in set(zip(holding, passing, strict=True)):
+                for one in held:
+                    beside[one].update(held)
+                for one in passed:
+                    below[one].update(held)
+            level = self.blocks.level
+            self._adjacent = (
+                [tuple(sorted(group)) for group in beside],
+                [tuple(sorted(o for o in group if level[o] > level[g])) for g, group in enumerate(below)],
+            )
+        return self._adjacent
 
     def couples(self, one: Key, other: Key) -> bool:
         """Whether two active sets of tasks can hold one another back."""
@@ -235,6 +251,15 @@ class RateBook:
                 )
             )
         np.maximum(self.peak, share, out=self.peak)
+
+
+def _geometries_by_link(incidences: Sequence[Incidence], num_links: int) -> list[tuple[int, ...]]:
+    """Geometries that use each link."""
+    found: list[list[int]] = [[] for _ in range(num_links)]
+    for index, incidence in enumerate(incidences):
+        for link in np.unique(incidence.link).tolist():
+            found[link].append(index)
+    return [tuple(group) for group in found]
 
 
 def stack_rows(incidences: Sequence[Incidence], rows: Sequence[IntArray]) -> Incidence:

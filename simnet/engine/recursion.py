@@ -50,7 +50,7 @@ def run_recursion(program: Program) -> tuple[StepTrace, Bracket]:
     TopologyError
         When a transfer never ends or is never started.
     """
-    book = RateBook(program=program)
+    book = RateBook(program=program, is_split=False)
     own = _own_rates(program, book)
     alone = [book.lone_rates(g) for g in range(len(program.geometries))]
     trace = _Recursion(program, own).run(book)

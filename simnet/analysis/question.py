@@ -10,6 +10,8 @@ from simnet.analysis.answer import Answer, Knee, TaperCurve
 from simnet.analysis.curves import scaling_curves, taper_curves
 from simnet.analysis.result import Result
 
+AS_GOOD_AS_FREE = 0.005
+"""Loss of step time that no buyer would pay cables for (fraction)."""
 EQUAL_SCALE = 0.1
 """Relative: machines this close in GPUs are compared chip for chip."""
 TRAFFIC_NAMES = {
@@ -42,6 +44,7 @@ def answer_question(
     """
     tapers = taper_curves(results, path=knee_path, losses=losses, baselines=baselines or {}) if knee_path else ()
     sentences = [
+        *(_headline(curve) for curve in tapers[:1]),
         *(_taper_sentence(curve) for curve in tapers),
         *_chip_sentences(results),
         *_target_sentences(results),
@@ -54,6 +57,18 @@ def answer_question(
         knees=tapers[0].knees if tapers else (),
         tapers=tapers,
         scaling=scaling_curves(results),
+    )
+
+
+def _headline(curve: TaperCurve) -> str:
+    """Return the first curve in one breath: the thinnest join that is as good as free, and the knees."""
+    free = [point for point in curve.points if point.loss <= AS_GOOD_AS_FREE] or [curve.points[0]]
+    widest, best = curve.points[0], free[-1]
+    found = [knee for knee in curve.knees if not math.isnan(knee.effective_taper)]
+    knees = "; ".join(_knee_words(knee) for knee in found) or f"no knee in the range: {curve.knees[0].why}"
+    return (
+        f"Subclusters joined by {best.num_cables:,} cables instead of {widest.num_cables:,} "
+        f"({best.effective_taper:.3g}:1) take {_loss(best.loss)} the one fabric for a step; {knees}."
     )
 
 

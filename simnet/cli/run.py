@@ -18,6 +18,7 @@ from simnet.errors import Problem, SpecError
 if TYPE_CHECKING:
     from simnet.analysis.answer import Answer
     from simnet.analysis.result import Result
+    from simnet.plot.parity import MeasuredRow
     from simnet.runner import CaseFailure, Outcome
     from simnet.spec.scenario import CaseSpec, ScenarioSpec
     from simnet.topology.layout import Layout
@@ -44,7 +45,7 @@ def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jo
         _make_folder(out)
     with progress(len(cases)) as report:
         outcomes = sweep(cases, directory=out, jobs=jobs or _num_cores(), progress=report)
-    run = _finished(scenario, cases, outcomes)
+    run = _finished(scenario, cases, outcomes, is_quiet=as_json)
     if as_json:
         typer.echo(run.to_json())
     elif run.results:
@@ -66,6 +67,8 @@ class _Run:
     results: tuple[Result, ...]
     failures: tuple[CaseFailure, ...]
     answer: Answer | None
+    is_quiet: bool
+    """Whether stdout holds JSON for machines."""
 
     def to_json(self) -> str:
         """Return the run as JSON; the timelines stay in the files of the cases."""
@@ -85,7 +88,9 @@ class _Run:
         return json.dumps(data, indent=1, allow_nan=False)
 
 
-def _finished(scenario: ScenarioSpec, cases: tuple[CaseSpec, ...], outcomes: Sequence[Outcome]) -> _Run:
+def _finished(
+    scenario: ScenarioSpec, cases: tuple[CaseSpec, ...], outcomes: Sequence[Outcome], *, is_quiet: bool
+) -> _Run:
     from simnet.analysis.question import answer_question
     from simnet.analysis.result import Result
 
@@ -102,7 +107,7 @@ def _finished(scenario: ScenarioSpec, cases: tuple[CaseSpec, ...], outcomes: Seq
         if results
         else None
     )
-    return _Run(scenario=scenario, cases=cases, results=results, failures=failures, answer=answer)
+    return _Run(scenario=scenario, cases=cases, results=results, failures=failures, answer=answer, is_quiet=is_quiet)
 
 
 def _print_table(run: _Run) -> None:
@@ -132,9 +137,28 @@ def _write(run: _Run, out: Path) -> None:
         answer=run.answer,
         results=run.results,
         layouts=_layouts(run),
+        validation=_measured(),
     )
     paths = write_report(content, out)
-    typer.echo(f"wrote {paths[0]}", err=True)
+    typer.echo(f"report: {paths[0]}", err=run.is_quiet)
+
+
+def _measured() -> list[MeasuredRow]:
+    """Return the published runs of the record's benchmark beside the engine's predictions."""
+    from simnet.plot.parity import MeasuredRow
+    from simnet.validation.mlperf import mlperf_rows
+
+    return [
+        MeasuredRow(
+            id=row.id,
+            gpu=row.gpu,
+            num_gpus=row.num_gpus,
+            predicted_s=row.predicted_s,
+            measured_s=row.measured_s,
+            source=row.source,
+        )
+        for row in mlperf_rows()
+    ]
 
 
 def _layouts(run: _Run) -> list[tuple[str, Layout]]:

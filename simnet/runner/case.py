@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -152,7 +152,7 @@ def the_gpu(case: CaseSpec) -> GpuPart:
     return parts[0]
 
 
-def simulate(prepared: Prepared) -> Simulated:
+def simulate(prepared: Prepared, *, with_timeline: bool = True) -> Simulated:
     """Simulate a prepared case with the engine.
 
     Raises
@@ -167,7 +167,8 @@ def simulate(prepared: Prepared) -> Simulated:
     lowered = lower_on(prepared, fabric)
     trace, bracket = _run(lowered.program)
     check_floors(prepared.plan, trace)
-    result = _result(prepared, fabric, lowered, trace, bracket)
+    spans = timeline(lowered.program, trace) if with_timeline else ()
+    result = replace(_result(prepared, fabric, lowered, trace, bracket), timeline=spans)
     return Simulated(result=result, program=lowered.program, trace=trace, lowered=lowered, fabric=fabric)
 
 
@@ -250,7 +251,6 @@ def _result(
         ),
         known_error=_known_error(gpu, case.workload.precision),
         provenance=Provenance(spec_hash=case.content_hash(), version=__version__, seed=case.seed),
-        timeline=timeline(lowered.program, trace),
         steps_to_target=steps,
         minutes_to_target=minutes,
     )

@@ -35,8 +35,8 @@ def save_case(folder: Path, result: Result, trace: Mapping[str, object] | None) 
     """Write trace, then result; the result's presence says that the folder is whole."""
     folder.mkdir(parents=True, exist_ok=True)
     if trace is not None:
-        write_atomically(folder / TRACE_FILE, json.dumps(trace))
-    write_atomically(folder / RESULT_FILE, result.to_json(indent=1))
+        write_atomically(folder / TRACE_FILE, json.dumps(trace, separators=(",", ":")))
+    write_atomically(folder / RESULT_FILE, result.to_json())
 
 
 def write_atomically(path: Path, text: str) -> None:

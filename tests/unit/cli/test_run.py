@@ -58,7 +58,8 @@ def test_run_prints_a_table_and_writes_data_figures_and_a_page(folder, capsys):
     assert run_command(["run", "quick.yaml", "-o", "results"]) == 0
     out, err = capsys.readouterr()
     assert "tokens/s/GPU on 8 H100-SXM" in out.replace("\n", " ")
-    assert err == "wrote results/report.html\n"
+    assert out.endswith("report: results/report.html\n")
+    assert err == ""
     data = json.loads((folder / "results" / "results.json").read_text())
     (case,) = data["cases"]
     assert case["step_time_s"] == pytest.approx(sum(case["breakdown_s"].values()))

@@ -67,8 +67,9 @@ def taper_curves(
 
 
 def scaling_curves(results: Sequence[Result]) -> tuple[ScalingCurve, ...]:
-    """One curve for each variant that varies the size of its machine."""
+    """Return one curve for each variant that varies the size of its machine; all share the smallest as baseline."""
     curves: list[ScalingCurve] = []
+    sized = [r for r in results if any(path in r.values for path in SIZE_PATHS)]
     for variant in dict.fromkeys(r.variant for r in results):
         members = sorted(
             (r for r in results if r.variant == variant and any(p in r.values for p in SIZE_PATHS)),
@@ -76,7 +77,7 @@ def scaling_curves(results: Sequence[Result]) -> tuple[ScalingCurve, ...]:
         )
         if len({r.num_gpus for r in members}) < MIN_POINTS:
             continue
-        first = members[0]
+        first = min((r for r in sized if r.gpu == members[0].gpu), key=lambda r: r.num_gpus)
         curves.append(
             ScalingCurve(
                 label=variant,

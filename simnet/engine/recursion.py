@@ -10,7 +10,8 @@ recursion of sums and maxima. Three rates are used:
   max-min fair rate falls below.
 
 Finish times are monotone in the durations (only sums and maxima occur), so the step times of
-the fastest and the slowest rates are a bracket of the exact one, as long as no more uses of a transfer overlap than in the slow schedule.
+the fastest and the slowest rates are a bracket of the exact one, as long as
+no more uses of a transfer overlap than in the slow schedule.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ BAR_SHARE = 0.72
 ROOM_FOR_TOTALS = 1.22
 """Axis length over the longest bar: room for the total beside it."""
 
+GAP_BEFORE_TOTAL = 0.006
+"""Space between a bar and its total, as a share of the axis."""
+
 LABEL_SHARE = 0.045
 """A part is labelled inside the bar if it takes this share of the axis (four digits at 9 pt)."""
 
@@ -36,8 +39,7 @@ def plot_breakdown(results: Sequence[Result], *, ax: Axes | None = None) -> Axes
     right_s = ROOM_FOR_TOTALS * max(result.step_time_s for result in results)
     ax.set_xlim(0, right_s)
     ax.set_ylim(len(results) - 0.5, -0.5)
-    for row, result in enumerate(results):
-        _draw_bar(ax, row, result, right_s)
+    _draw_bars(ax, results, right_s)
     ax.set_yticks(range(len(results)), [result.name for result in results])
     ax.set_xlabel("step time [s]")
     style.clean(ax)
@@ -47,32 +49,30 @@ def plot_breakdown(results: Sequence[Result], *, ax: Axes | None = None) -> Axes
     return ax
 
 
-def _draw_bar(ax: Axes, row: int, result: Result, right_s: float) -> None:
-    left_s = 0.0
+def _draw_bars(ax: Axes, results: Sequence[Result], right_s: float) -> None:
+    """Draw one part after the other, from all bars' left ends to their right ones."""
+    lefts_s = [0.0] * len(results)
     for part in BREAKDOWN_PARTS:
-        seconds = result.breakdown_s[part]
+        lengths_s = [result.breakdown_s[part] for result in results]
         colour = style.PART_COLOURS[part]
-        ax.barh(row, seconds, left=left_s, height=BAR_SHARE, color=colour, label=part)
-        if seconds >= LABEL_SHARE * right_s:
-            ax.text(
-                left_s + seconds / 2,
-                row,
-                f"{seconds:.2f}",
-                ha="center",
-                va="center",
-                fontsize=style.SMALL_PT,
-                color=style.text_colour(colour),
-            )
-        left_s += seconds
-    ax.annotate(
-        f"{result.step_time_s:.2f} s, {result.num_gpus:,} GPUs",
-        (result.step_time_s, row),
-        xytext=(5, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=style.SMALL_PT,
-        color=style.INK,
-    )
+        ax.barh(range(len(results)), lengths_s, left=lefts_s, height=BAR_SHARE, color=colour, label=part)
+        for row, (left_s, length_s) in enumerate(zip(lefts_s, lengths_s, strict=True)):
+            if length_s >= LABEL_SHARE * right_s:
+                _write(ax, f"{length_s:.2f}", left_s + length_s / 2, row, style.text_colour(colour), ha="center")
+        lefts_s = [left_s + length_s for left_s, length_s in zip(lefts_s, lengths_s, strict=True)]
+    for row, result in enumerate(results):
+        _write(
+            ax,
+            f"{result.step_time_s:.2f} s, {result.num_gpus:,} GPUs",
+            result.step_time_s + GAP_BEFORE_TOTAL * right_s,
+            row,
+            style.INK,
+            ha="left",
+        )
+
+
+def _write(ax: Axes, text: str, x: float, row: int, colour: str, *, ha: str) -> None:
+    ax.text(x, row, text, ha=ha, va="center", fontsize=style.SMALL_PT, color=colour)
 
 
 def _is_seen(part: str, results: Sequence[Result], right_s: float) -> bool:

@@ -57,7 +57,9 @@ def plot_timeline(
         kinds.setdefault((_kind(span), _colour(span, num_chunks)), []).append(span)
     edges_s = EDGE_IN * (end_s - start_s) / style.WIDTH_IN
     for (kind, colour), members in kinds.items():
-        _draw(ax, kind, colour, [span for span in members if span.end_s > span.start_s], edges_s=edges_s)
+        seconds = [span for span in members if span.end_s > span.start_s]
+        if seconds:
+            _draw(ax, kind, colour, seconds, edges_s=edges_s)
     ax.set_xlim(start_s, end_s)
     ax.set_ylim(stages[-1] + 0.55, stages[0] - 0.55)
     ax.set_yticks([stage + sum(BLOCKS) / 2 for stage in stages], [f"stage {stage}" for stage in stages])
@@ -98,34 +100,29 @@ def _tinted(colour: str, share: float) -> str:
 
 def _draw(ax: Axes, kind: str, colour: str, spans: Sequence[Span], *, edges_s: float) -> None:
     """Add all spans of one look as one path: thousands of blocks stay a small picture."""
+    import numpy as np
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
     top, bottom = LANE if kind.startswith("traffic") else BLOCKS
-    boxes = [
-        Path(
-            [
-                (span.start_s, span.stage + top),
-                (span.end_s, span.stage + top),
-                (span.end_s, span.stage + bottom),
-                (span.start_s, span.stage + bottom),
-                (span.start_s, span.stage + top),
-            ],
-            closed=True,
-        )
-        for span in spans
-    ]
+    starts_s, ends_s, stages = (
+        np.array(row) for row in zip(*((s.start_s, s.end_s, s.stage) for s in spans), strict=True)
+    )
+    across = np.stack([starts_s, ends_s, ends_s, starts_s, starts_s], axis=1)
+    down = stages[:, None] + np.array([top, top, bottom, bottom, top])
+    box = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    outline = Path(np.stack([across.ravel(), down.ravel()], axis=1), np.tile(np.array(box, Path.code_type), len(spans)))
     opacity = WAIT_OPACITY if kind.startswith("wait") else 1.0
     is_wide = kind in {"F", "B"} and all(span.end_s - span.start_s > edges_s for span in spans)
     patch = PathPatch(
-        Path.make_compound_path(*boxes),
+        outline,
         facecolor=colour,
         edgecolor=style.PAPER,
         linewidth=0.6 if is_wide else 0,
         alpha=opacity,
         label=kind,
     )
-    ax.add_patch(patch)
+    ax.add_artist(patch)  # the limits are set: add_patch would walk through every corner for them
 
 
 def _number_blocks(ax: Axes, spans: Iterable[Span], num_chunks: int) -> None:

@@ -163,20 +163,21 @@ def _draw_links(ax: Axes, layout: TopologyLayout, utilisation: Mapping[str, floa
     if not layout.links:
         return
     most = max(link.cables for link in layout.links)
+    rows = _rows(layout)
+    colours = {name: use_colour(utilisation.get(name)) for name in {link.link_class for link in layout.links}}
     thickest_pt = max(THINNEST_PT, min(THICKEST_PT, ALL_LINKS_PT / len(layout.links)))
     lines = LineCollection(
-        [_course(layout, link) for link in layout.links],
+        [_course(layout, link, rows) for link in layout.links],
         linewidths=[max(THINNEST_PT, thickest_pt * link.cables / most) for link in layout.links],
-        colors=[use_colour(utilisation.get(link.link_class)) for link in layout.links],
+        colors=[colours[link.link_class] for link in layout.links],
         label="cables",
         zorder=1,
     )
     ax.add_collection(lines)
 
 
-def _course(layout: TopologyLayout, link: LayoutLink) -> list[tuple[float, float]]:
+def _course(layout: TopologyLayout, link: LayoutLink, rows: Mapping[int, int]) -> list[tuple[float, float]]:
     """Return the points of a bundle; one between equal tiers goes over the top."""
-    rows = _rows(layout)
     one, two = layout.nodes[link.lower], layout.nodes[link.upper]
     if one.tier == two.tier:
         over = rows[one.tier] + 2 * BOX_HEIGHT

@@ -107,7 +107,8 @@ def inputs_hash() -> str:
     names = {*HGX_TOPOLOGIES.values(), *RACK_TOPOLOGIES.values()}
     machines = [path for path in list_shipped("topology") if path.stem in names]
     parts = [path for path in list_shipped("part") if path.stem != "known_error"]
-    models = [path for path in list_shipped("model") if path.stem in {row.text("base_model_id") for row in entries()}]
+    cards = {row.text("base_model_id") for row in entries()}
+    models = [path for path in list_shipped("model") if path.stem in cards]
     digest = hashlib.sha256()
     for path in (shipped_file(RUNS_FILE), *parts, *models, *machines):
         digest.update(path.read_bytes())

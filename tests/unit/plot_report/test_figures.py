@@ -72,9 +72,8 @@ def test_text_is_at_least_nine_points_and_nothing_overlaps(
 def test_bars_stack_from_zero_to_the_step_time(cases: list[Result]) -> None:
     ax = plot_breakdown(cases)
     assert ax.get_xlim()[0] == 0
-    bars = iter(container[0] for container in ax.containers)  # type: ignore[index]
-    for result in cases:
-        own = [next(bars) for _ in BREAKDOWN_PARTS]
+    for row, result in enumerate(cases):
+        own = [container[row] for container in ax.containers]  # type: ignore[index]
         assert [bar.get_width() for bar in own] == pytest.approx([result.breakdown_s[part] for part in BREAKDOWN_PARTS])
         assert own[0].get_x() == 0
         assert own[-1].get_x() + own[-1].get_width() == pytest.approx(result.step_time_s)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knee:
-    """The largest taper at which the loss of step time still stays within ``loss``.
+    """Where the loss of step time reaches ``loss``: cables are whole, so it lies between two simulated tapers.
 
     Parameters
     ----------
     loss : allowed loss of step time against the reference (fraction, 0.01 is 1 %).
-    taper : where the curve crosses it, as asked for in the scenario (4 means 4:1); NaN if it
-        never does within the range.
+    taper : where the straight line between the two crosses it, as asked for in the scenario (4 means
+        4:1), for figures; NaN if it never does within the range.
     effective_taper : after rounding to whole cables; NaN likewise.
+    within_taper, within_cables, within_loss : the thinnest simulated join that stays within ``loss``: its
+        effective taper, cables and loss; NaN and 0 if there is none.
+    beyond_taper : effective taper of the next thinner one simulated, which does not; NaN if there is none.
     traffic : category of the traffic that is exposed there, e.g. "dp"; empty if none.
     why : why there is no knee within the range; empty where there is one.
     """
@@ -24,6 +28,10 @@ class Knee:
     effective_taper: float
     traffic: str
     why: str = ""
+    within_taper: float = math.nan
+    within_cables: int = 0
+    within_loss: float = math.nan
+    beyond_taper: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +53,7 @@ class TaperCurve:
     reference_step_time_s: float
     points: tuple[TaperPoint, ...]
     knees: tuple[Knee, ...] = ()
+    num_modules: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,9 @@ SAME_WORK = 0.01
 """Relative: tokens per GPU and step this close are weak scaling."""
 MIN_POINTS = 2
 """Fewer points are no curve."""
+_PERCENT = 100
+_LEAST = 0.01
+"""Smaller percentages are nothing to a buyer."""
 
 
 def taper_curves(
@@ -61,6 +64,7 @@ def taper_curves(
                 reference_step_time_s=base.step_time_s,
                 points=points,
                 knees=knees,
+                num_modules=_num_modules(members[0]),
             )
         )
     return tuple(curves)
@@ -101,6 +105,11 @@ def _is_weak(members: Sequence[Result]) -> bool:
     return max(work) <= min(work) * (1 + SAME_WORK)
 
 
+def _num_modules(result: Result) -> int:
+    count = result.census.get("modules")
+    return count if isinstance(count, int) else 0
+
+
 def _join_figure(result: Result, key: str, default: float) -> float:
     join = result.census.get("join")
     if isinstance(join, Mapping):
@@ -110,8 +119,14 @@ def _join_figure(result: Result, key: str, default: float) -> float:
     return default
 
 
+def percent(fraction: float) -> str:
+    """Return "0.4 %", "12 %"; nothing below a hundredth."""
+    value = _PERCENT * max(fraction, 0.0)
+    return f"{value:.1g} %" if _LEAST <= value < 1 else f"{value:.3g} %" if value >= 1 else "0 %"
+
+
 def _knee(loss: float, points: Sequence[TaperPoint], members: Sequence[Result], base: Result) -> Knee:
-    """Return the taper at which the loss is reached, between two simulated ones by linear interpolation."""
+    """Return the pair of simulated tapers between which the loss is reached."""
     for index, point in enumerate(points):
         if point.loss <= loss:
             continue
@@ -122,7 +137,7 @@ def _knee(loss: float, points: Sequence[TaperPoint], members: Sequence[Result], 
                 taper=math.nan,
                 effective_taper=math.nan,
                 traffic=traffic,
-                why=f"even the widest join simulated, {point.effective_taper:g}:1, loses {point.loss:.1%}",
+                why=f"even the widest join simulated, {point.effective_taper:g}:1, loses {percent(point.loss)}",
             )
         before = points[index - 1]
         share = (loss - before.loss) / (point.loss - before.loss)
@@ -131,6 +146,10 @@ def _knee(loss: float, points: Sequence[TaperPoint], members: Sequence[Result], 
             taper=before.taper + share * (point.taper - before.taper),
             effective_taper=before.effective_taper + share * (point.effective_taper - before.effective_taper),
             traffic=traffic,
+            within_taper=before.effective_taper,
+            within_cables=before.num_cables,
+            within_loss=before.loss,
+            beyond_taper=point.effective_taper,
         )
     last = points[-1]
     return Knee(
@@ -138,7 +157,10 @@ def _knee(loss: float, points: Sequence[TaperPoint], members: Sequence[Result], 
         taper=math.nan,
         effective_taper=math.nan,
         traffic="",
-        why=f"at {last.effective_taper:g}:1, the thinnest join simulated, only {max(last.loss, 0.0):.2%} are lost",
+        within_taper=last.effective_taper,
+        within_cables=last.num_cables,
+        within_loss=last.loss,
+        why=f"at {last.effective_taper:g}:1, the thinnest join simulated, only {percent(last.loss)} is lost",
     )
 
 

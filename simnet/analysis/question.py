@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from simnet.analysis.answer import Answer, Knee, TaperCurve
-from simnet.analysis.curves import scaling_curves, taper_curves
+from simnet.analysis.curves import percent, scaling_curves, taper_curves
 from simnet.analysis.result import Result
 
-AS_GOOD_AS_FREE = 0.005
-"""Loss of step time that no buyer would pay cables for (fraction)."""
 EQUAL_SCALE = 0.1
 """Relative: machines this close in GPUs are compared chip for chip."""
+SHORT_NAMES = {"dp": "gradients", "pp": "pipeline messages", "tp": "tensor parallelism", "cp": "context parallelism"}
 TRAFFIC_NAMES = {
     "dp": "gradients and parameters (data parallel)",
     "pp": "activations between pipeline stages",
     "tp": "tensor-parallel traffic",
     "cp": "context-parallel traffic",
 }
+WORDS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve")
 
 
 def answer_question(
@@ -42,7 +42,9 @@ def answer_question(
     baselines
         Variant to compare with, by variant.
     """
-    tapers = taper_curves(results, path=knee_path, losses=losses, baselines=baselines or {}) if knee_path else ()
+    tapers = (
+        taper_curves(results, path=knee_path, losses=losses, baselines=baselines or {}) if knee_path and losses else ()
+    )
     sentences = [
         *(_headline(curve) for curve in tapers[:1]),
         *(_taper_sentence(curve) for curve in tapers),
@@ -61,65 +63,80 @@ def answer_question(
 
 
 def _headline(curve: TaperCurve) -> str:
-    """Return the first curve in one breath: the thinnest join that is as good as free, and the knees."""
-    free = [point for point in curve.points if point.loss <= AS_GOOD_AS_FREE] or [curve.points[0]]
-    widest, best = curve.points[0], free[-1]
-    found = [knee for knee in curve.knees if not math.isnan(knee.effective_taper)]
-    knees = "; ".join(_knee_words(knee) for knee in found) or f"no knee in the range: {curve.knees[0].why}"
+    """Return the first curve in one breath: the thinnest join within the first loss, and what it then waits for."""
+    count = curve.num_modules
+    modules = f"{WORDS[count] if count < len(WORDS) else f'{count:,}'} subclusters"
+    widest, knee = curve.points[0], curve.knees[0]
+    if not knee.within_cables:
+        return (
+            f"{modules} lose {percent(widest.loss)} of step time even when joined by {widest.num_cables:,} cables "
+            f"({widest.effective_taper:.3g}:1), to {SHORT_NAMES[knee.traffic]}."
+        )
+    if math.isnan(knee.beyond_taper):
+        end = f"{percent(knee.loss)} is not lost up to {knee.within_taper:.3g}:1, the thinnest join simulated"
+    else:
+        end = f"{_between(knee)}, to {SHORT_NAMES[knee.traffic]}"
     return (
-        f"Subclusters joined by {best.num_cables:,} cables instead of {widest.num_cables:,} "
-        f"({best.effective_taper:.3g}:1) take {_loss(best.loss)} the one fabric for a step; {knees}."
+        f"{modules} joined by {knee.within_cables:,} cables instead of {widest.num_cables:,} lose "
+        f"{percent(knee.within_loss)} of step time; {end}."
     )
+
+
+def _between(knee: Knee) -> str:
+    return f"{percent(knee.loss)} is lost between {knee.within_taper:.3g}:1 and {knee.beyond_taper:.3g}:1"
 
 
 def _taper_sentence(curve: TaperCurve) -> str:
-    widest, thinnest = curve.points[0], curve.points[-1]
-    start = (
-        f"{curve.label}: with a join as wide as {widest.effective_taper:g}:1 the step takes "
-        f"{widest.step_time_s:.3f} s, {_loss(widest.loss)} the one fabric"
-    )
-    found = [knee for knee in curve.knees if not math.isnan(knee.effective_taper)]
-    missing = [knee for knee in curve.knees if math.isnan(knee.effective_taper)]
-    parts = [start]
-    if found:
-        parts.append("; ".join(_knee_words(knee) for knee in found))
-    if missing:
-        levels = " and ".join(f"{knee.loss:.0%}" for knee in missing)
-        parts.append(f"no knee at {levels}: {missing[0].why}")
-    if not found:
-        parts.append(
-            f"so a core {thinnest.effective_taper:g} times thinner ({thinnest.num_cables:,} cables "
-            f"instead of {widest.num_cables:,}) is enough"
-        )
+    """Return one curve in full: its wide end, how thin it may be for each loss, and what it waits for."""
+    widest = curve.points[0]
+    against = f"{percent(widest.loss)} more than" if percent(widest.loss) != percent(0) else "as"
+    start = f"{curve.label}: {widest.step_time_s:.3f} s a step with a join of {widest.effective_taper:.3g}:1"
+    parts = [f"{start}, {against} the one fabric"]
+    parts += [
+        f"within {percent(knee.loss)} up to {knee.within_taper:.3g}:1 ({knee.within_cables:,} cables)"
+        for knee in curve.knees
+        if knee.within_cables
+    ]
+    waits = [knee for knee in curve.knees if knee.traffic]
+    parts += [knee.why for knee in curve.knees[-1:] if knee.why]
+    if waits:
+        parts.append(f"what a thinner join makes the step wait for is {TRAFFIC_NAMES[waits[-1].traffic]}")
     return "; ".join(parts) + "."
 
 
-def _knee_words(knee: Knee) -> str:
-    name = TRAFFIC_NAMES.get(knee.traffic, knee.traffic)
-    return f"{knee.loss:.0%} of the step is lost at {knee.effective_taper:.3g}:1, to {name}"
-
-
-def _loss(loss: float) -> str:
-    if abs(loss) < 5e-5:
-        return "the same as"
-    return f"{abs(loss):.2%} {'more' if loss > 0 else 'less'} than"
-
-
 def _chip_sentences(results: Sequence[Result]) -> list[str]:
-    """Per-chip ratio of the first case of each pair of GPUs that come at about equal scale."""
-    found: dict[tuple[str, str], str] = {}
+    """Per-chip ratio of the first case of each pair of GPUs at about equal scale, and the rest of the difference."""
+    found: dict[tuple[str, str], list[str]] = {}
     for one, other in combinations(results, 2):
         if one.gpu == other.gpu or abs(one.num_gpus / other.num_gpus - 1) > EQUAL_SCALE:
             continue
         fast, slow = sorted((one, other), key=lambda r: -r.tokens_per_s_per_gpu)
+        if (fast.gpu, slow.gpu) in found:
+            continue
         ratio = fast.tokens_per_s_per_gpu / slow.tokens_per_s_per_gpu
-        found.setdefault(
-            (fast.gpu, slow.gpu),
+        sentence = (
             f"Per chip {fast.gpu} is {ratio:.2f} times as fast as {slow.gpu} "
             f"({fast.tokens_per_s_per_gpu:,.0f} against {slow.tokens_per_s_per_gpu:,.0f} tokens/s/GPU "
-            f"on {fast.num_gpus:,} and {slow.num_gpus:,} GPUs).",
+            f"on {fast.num_gpus:,} and {slow.num_gpus:,} GPUs)."
         )
-    return list(found.values())
+        found[fast.gpu, slow.gpu] = [sentence, *_chip_hours(fast, slow, results)]
+    return [sentence for sentences in found.values() for sentence in sentences]
+
+
+def _chip_hours(fast: Result, slow: Result, results: Sequence[Result]) -> list[str]:
+    """Chip time to the target of the largest machine of the slower chip, split into its three causes."""
+    same = (r for r in results if r.gpu == slow.gpu and not math.isnan(r.minutes_to_target))
+    large = max(same, key=lambda r: r.num_gpus, default=slow)
+    if large.num_gpus <= slow.num_gpus or math.isnan(fast.minutes_to_target):
+        return []
+    chips = large.num_gpus / fast.num_gpus
+    times = chips * large.minutes_to_target / fast.minutes_to_target
+    speed = fast.tokens_per_s_per_gpu / slow.tokens_per_s_per_gpu
+    scaling = slow.tokens_per_s_per_gpu / large.tokens_per_s_per_gpu
+    machines = f"{large.num_gpus:,} {large.gpu} ({chips:.1f} times the chips of {fast.num_gpus:,} {fast.gpu})"
+    causes = f"{speed:.2f} is the chip, {scaling:.2f} the loss of scaling from {slow.num_gpus:,}"
+    rest = f"{times / speed / scaling:.2f} samples to the target and evaluation"
+    return [f"{machines} spend {times:.2f} times the chip time to the target: {causes}, {rest}."]
 
 
 def _target_sentences(results: Sequence[Result]) -> list[str]:

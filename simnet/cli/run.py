@@ -49,7 +49,7 @@ def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jo
     if as_json:
         typer.echo(run.to_json())
     elif run.results:
-        _print_table(run)
+        _print_tables(run)
     for failure in run.failures:
         for problem in failure.problems:
             typer.echo(f"error: {failure.name}: {problem}", err=True)
@@ -110,16 +110,15 @@ def _finished(
     return _Run(scenario=scenario, cases=cases, results=results, failures=failures, answer=answer, is_quiet=is_quiet)
 
 
-def _print_table(run: _Run) -> None:
-    """Print the answer, the table of cases, and what else there is to say."""
-    from simnet.report import terminal_table
+def _print_tables(run: _Run) -> None:
+    """Print the cases, then the answer and what else there is to say."""
+    from simnet.report import breakdown_table, terminal_table
 
-    cells = terminal_table(run.results)
+    for cells in (terminal_table(run.results), breakdown_table(run.results)):
+        print_table(cells.columns, cells.is_number, cells.rows)
+        print_text("")
     if run.answer is not None:
-        print_text(f"{run.answer.headline}\n")
-    print_table(cells.columns, cells.is_number, cells.rows)
-    for detail in run.answer.details if run.answer is not None else ():
-        print_text(f"\n{detail}")
+        print_text("\n\n".join((run.answer.headline, *run.answer.details)))
 
 
 def _write(run: _Run, out: Path) -> None:

@@ -91,8 +91,13 @@ def _mark_knee(ax: Axes, knee: Knee) -> None:
         ax.transAxes.inverted().transform(ax.transData.transform((knee.effective_taper, loss)))[0] > FAR_RIGHT
     )
     traffic = f", {knee.traffic.upper()} traffic" if knee.traffic else ""
+    where = (
+        f"at {knee.effective_taper:.3g}:1"
+        if math.isnan(knee.beyond_taper)
+        else f"between {knee.within_taper:.3g}:1 and {knee.beyond_taper:.3g}:1"
+    )
     ax.annotate(
-        f"{loss:g} % at {knee.effective_taper:.3g}:1{traffic}",
+        f"{loss:g} % {where}{traffic}",
         (knee.effective_taper, loss),
         xytext=(-9, 7) if is_far_right else (9, -12),
         textcoords="offset points",

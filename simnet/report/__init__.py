@@ -5,12 +5,13 @@ from __future__ import annotations
 from simnet.report.content import ReportContent
 from simnet.report.figures import ReportFigure, draw_figures, save_figures
 from simnet.report.page import render_report, write_report
-from simnet.report.terminal import TerminalTable, terminal_table
+from simnet.report.terminal import TerminalTable, breakdown_table, terminal_table
 
 __all__ = [
     "ReportContent",
     "ReportFigure",
     "TerminalTable",
+    "breakdown_table",
     "draw_figures",
     "render_report",
     "save_figures",

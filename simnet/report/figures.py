@@ -68,7 +68,7 @@ def _breakdown(content: ReportContent) -> Iterator[ReportFigure]:
     yield _figure(
         name="breakdown",
         title="Where the time of a step goes",
-        caption="Seconds of one optimizer step, averaged over the pipeline stages. Communication counts only where "
+        caption="Seconds of one optimizer step, as the mean over all ranks. Communication counts only where "
         "compute does not hide it.",
         ax=plot_breakdown(content.results),
     )
@@ -82,8 +82,8 @@ def _tapers(content: ReportContent) -> Iterator[ReportFigure]:
             name="taper",
             title="Step time lost as the join between subclusters thins",
             caption="A taper of 4:1 means a quarter of the full bandwidth; it rounds up to whole cables, and the axis "
-            "has the taper that these give. Diamonds mark where 1 % and 5 % of the step are lost, in the colour of "
-            "the traffic that is exposed there.",
+            "has the taper that these give, so the line between two points is only a guide. Diamonds mark "
+            "where 1 % and 5 % of the step are lost, in the colour of the traffic that is exposed there.",
             ax=plot_taper(content.answer.tapers),
         )
 

@@ -20,7 +20,12 @@ LINK_CLASS_NAMES = {
     "spine_core": "spine to core",
     "join": "join of the modules",
 }
-CABLE_NAMES = {"node_leaf": "NIC to leaf", "leaf_spine": "leaf to spine", "spine_core": "spine to core"}
+CABLE_NAMES = {
+    "node_leaf": "NIC to leaf",
+    "leaf_spine": "leaf to spine",
+    "spine_core": "spine to core",
+    "join": "to join",
+}
 NOTHING = "–"
 
 
@@ -66,22 +71,27 @@ def time_table(results: Sequence[Result]) -> Table:
         ]
         cells += [_number(result.minutes_to_target, "{:.1f}")] if has_target else []
         rows.append(tuple(cells))
-    caption = "Step time and where it goes. Change: against the first case, for cases of the same GPUs."
+    caption = (
+        "Step time and where it goes, as the mean over all ranks. Change: against the first case, for cases of the "
+        "same GPUs."
+    )
     return Table(caption=caption, heads=tuple(heads), rows=tuple(rows))
 
 
 def machine_table(results: Sequence[Result]) -> Table:
     """Return switches and cables of each case, its hottest link and its memory."""
-    cables = list(dict.fromkeys(tier for result in results for tier in _counts(result, "cables")))
-    heads = ["case", "GPU", "leaf", "spine", "core"]
+    cables = list(dict.fromkeys(tier for result in results for tier in census_numbers(result, "cables")))
+    has_join = any(census_numbers(result, "switches").get("join") for result in results)
+    tiers = SWITCH_TIERS if has_join else SWITCH_TIERS[:-1]
+    heads = ["case", "GPU", *tiers]
     heads += [f"cables {CABLE_NAMES.get(tier, tier.replace('_', ' '))}" for tier in cables]
     heads += ["hottest link", "mean use [%]", "peak use [%]", "memory of fullest GPU"]
     rows = [
         (
             _text(result.name),
             _text(result.gpu),
-            *(_number(_counts(result, "switches").get(tier, math.nan), "{:,.0f}") for tier in SWITCH_TIERS),
-            *(_number(_counts(result, "cables").get(tier, math.nan), "{:,.0f}") for tier in cables),
+            *(_number(census_numbers(result, "switches").get(tier, math.nan), "{:,.0f}") for tier in tiers),
+            *(_number(census_numbers(result, "cables").get(tier, math.nan), "{:,.0f}") for tier in cables),
             Cell(
                 text=f"{_link_class(result.hottest_link.link_class)}: {result.hottest_link.name}",
                 value=result.hottest_link.name,
@@ -96,10 +106,15 @@ def machine_table(results: Sequence[Result]) -> Table:
         )
         for result in results
     ]
-    return Table(caption="Machines: switches, cables, hottest link, memory.", heads=tuple(heads), rows=tuple(rows))
+    return Table(
+        caption="Machines: switches and cables by tier, hottest link, memory; join is what couples the modules.",
+        heads=tuple(heads),
+        rows=tuple(rows),
+    )
 
 
-SWITCH_TIERS = ("leaf", "spine", "core")
+SWITCH_TIERS = ("leaf", "spine", "core", "join")
+"""Tiers; the last joins modules and is left out where no case has any."""
 
 
 def link_table(results: Sequence[Result]) -> Table:
@@ -192,8 +207,8 @@ def _change(result: Result, reference: Result) -> Cell:
     return Cell(text="0.00" if text in {"+0.00", "-0.00"} else text, value=change)
 
 
-def _counts(result: Result, group: str) -> Mapping[str, float]:
-    """Return the numbers of one group of the census, e.g. "switches"."""
+def census_numbers(result: Result, group: str) -> Mapping[str, float]:
+    """Return the numbers of one group of a case's census, e.g. "switches"."""
     return _numbers(result.census.get(group))
 
 

@@ -1,4 +1,4 @@
-"""The case table as plain text cells, narrow enough for a terminal of 80 to 100 columns."""
+"""The tables of a run as plain text cells, narrow enough for a terminal of 80 to 100 columns."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simnet.analysis.result import Result
+from simnet.report.tables import census_numbers
 
 PERCENT = 100
 COLUMNS = ("case", "GPUs", "step\ns", "tok/s\n/GPU", "MFU\n%", "exposed\ns", "minutes", "hottest\nlink")
 """Heads of two lines, unit below; "exposed" is communication that compute does not hide, with the bubble."""
+
+PARTS = {
+    "compute": "compute",
+    "exposed_tp": "TP",
+    "exposed_cp": "CP",
+    "exposed_pp": "PP",
+    "exposed_dp": "DP",
+    "bubble": "bubble",
+    "optimizer": "optim.",
+}
+"""Heads of the parts of a step [s]; communication counts where compute does not hide it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +47,27 @@ def terminal_table(results: Sequence[Result]) -> TerminalTable:
         is_number=tuple(COLUMNS[place] not in {COLUMNS[0], COLUMNS[-1]} for place in kept),
         rows=tuple(tuple(row[place] for place in kept) for row in rows),
     )
+
+
+def breakdown_table(results: Sequence[Result]) -> TerminalTable:
+    """Return seconds of each part of the step, switches by tier, and cables between nodes and switches in all."""
+    columns = ("case", *(f"{head}\ns" for head in PARTS.values()), "switches: leaf/\nspine/core+join", "cables")
+    rows = tuple(
+        (
+            result.name,
+            *(f"{result.breakdown_s[part]:.2f}" for part in PARTS),
+            _switches(result),
+            f"{sum(census_numbers(result, 'cables').values()):,.0f}",
+        )
+        for result in results
+    )
+    return TerminalTable(columns=columns, is_number=(False, *[True] * (len(columns) - 1)), rows=rows)
+
+
+def _switches(result: Result) -> str:
+    counts = census_numbers(result, "switches")
+    tiers = "/".join(f"{counts.get(tier, 0):.0f}" for tier in ("leaf", "spine", "core"))
+    return f"{tiers}+{counts['join']:.0f}" if counts.get("join") else tiers
 
 
 def _cells(result: Result) -> tuple[str, ...]:

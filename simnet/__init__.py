@@ -13,17 +13,17 @@ from simnet.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from simnet.analysis.result import Result
-    from simnet.runner.sweep import sweep
-    from simnet.spec.load import load_scenario, load_topology
+    from simnet.runner import run, sweep
+    from simnet.spec.load import load_scenario
     from simnet.topology import build_cluster
 
-__all__ = ["Result", "build_cluster", "errors", "load_scenario", "load_topology", "sweep"]
+__all__ = ["Result", "build_cluster", "errors", "load_scenario", "run", "sweep"]
 
 _HOMES = {
     "Result": "simnet.analysis.result",
     "build_cluster": "simnet.topology",
     "load_scenario": "simnet.spec.load",
-    "load_topology": "simnet.spec.load",
+    "run": "simnet.runner",
     "sweep": "simnet.runner",
 }
 """Where each name lives; imported when first asked for, so that ``simnet --help`` stays quick."""

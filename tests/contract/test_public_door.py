@@ -7,7 +7,7 @@ import pytest
 
 import simnet
 
-PUBLIC = ["Result", "build_cluster", "errors", "load_scenario", "load_topology", "sweep"]
+PUBLIC = ["Result", "build_cluster", "errors", "load_scenario", "run", "sweep"]
 
 
 def test_the_public_names_are_these_and_no_others():

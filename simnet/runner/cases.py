@@ -15,7 +15,8 @@ from simnet.engine.chrome import chrome_trace
 from simnet.errors import DoesNotFitError, Problem, SimnetError
 from simnet.runner.case import check, prepare, simulate
 from simnet.runner.store import case_folder, load_result, save_case
-from simnet.spec.scenario import CaseSpec
+from simnet.spec.load import expand
+from simnet.spec.scenario import CaseSpec, ScenarioSpec
 from simnet.topology.build import build_cluster
 
 Progress = Callable[[int, int, str], None]
@@ -65,7 +66,7 @@ def check_cases(cases: Sequence[CaseSpec]) -> None:
 
 
 def sweep(
-    cases: Sequence[CaseSpec],
+    cases: ScenarioSpec | Sequence[CaseSpec],
     *,
     directory: Path | None = None,
     fidelity: str = "simulate",
@@ -73,12 +74,12 @@ def sweep(
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> tuple[Outcome, ...]:
-    """Outcome of every case, in the order given.
+    """Return the outcome of every case, in the order given; a case that fails is told in its place.
 
     Parameters
     ----------
     cases
-        Resolved cases.
+        Resolved cases, or a scenario for all of its own.
     directory
         Where each case's ``result.json`` and Chrome trace go; what is there already is not
         simulated again. Without one, nothing is written.
@@ -91,6 +92,8 @@ def sweep(
     progress
         Told after each case.
     """
+    if isinstance(cases, ScenarioSpec):
+        cases = expand(cases)
     if executor is None and (jobs == 1 or len(cases) == 1):
         return tuple(_in_turn(cases, directory, fidelity, progress))
     pool = (

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import simnet
+from simnet.errors import DoesNotFitError, SpecError
+
+SCENARIO = """\
+name: quick
+question: Does the door lead anywhere?
+topology: {from: hgx-h100, nodes: 1}
+workload:
+  model: llama-3.1-8b
+  sequence_length: 4096
+  parallelism: {tp: 2}
+  batch: {global_batch_size: 8}
+vary: {workload.parallelism.tp: [2, 4]}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "quick.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_two_lines_lead_from_a_name_to_results(file: Path) -> None:
+    results = simnet.run(file)
+    assert [result.values["workload.parallelism.tp"] for result in results] == [2, 4]
+    assert all(isinstance(result, simnet.Result) for result in results)
+
+
+def test_run_and_sweep_take_a_loaded_scenario_and_agree(file: Path) -> None:
+    scenario = simnet.load_scenario(file)
+    assert [r.step_time_s for r in simnet.run(scenario)] == [
+        outcome.step_time_s for outcome in simnet.sweep(scenario) if isinstance(outcome, simnet.Result)
+    ]
+
+
+def test_overrides_win_and_stop_a_path_from_varying(file: Path) -> None:
+    (result,) = simnet.run(file, overrides={"workload.parallelism.tp": 8})
+    assert result.num_gpus == 8
+    with pytest.raises(TypeError, match="loaded scenario"):
+        simnet.run(simnet.load_scenario(file), overrides={"topology.nodes": 2})
+
+
+def test_faults_come_before_the_run_and_misfits_after_it(file: Path) -> None:
+    with pytest.raises(SpecError, match="llama-3"):
+        simnet.run(file, overrides={"workload.model": "llama-3.1-8"})
+    file.write_text(SCENARIO + "variants: {small: {}, large: {workload: {model: llama-3.1-405b}}}\n")
+    with pytest.raises(DoesNotFitError, match="405B"):
+        simnet.run(file)
+
+
+def test_a_cluster_is_built_by_name() -> None:
+    assert simnet.build_cluster("hgx-h100", {"nodes": 2}).num_gpus == 16
+    with pytest.raises(TypeError, match="loaded one"):
+        simnet.build_cluster(simnet.build_cluster("hgx-h100", {"nodes": 2}).spec, {"nodes": 4})

@@ -98,8 +98,10 @@ def plot_errors(rows: Sequence[MeasuredRow], *, band: float = BAND, ax: Axes | N
         )
     ax.set_xlim(-reach, reach)
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_yticks(range(len(rows)), [f"{row.num_gpus:,} × {row.gpu}" for row in rows])
-    ax.set_xlabel(f"predicted over measured step time − 1 [%], band ±{PERCENT * band:g} %")
+    machines = [f"{row.num_gpus:,} × {row.gpu}" for row in rows]
+    names = [row.id if machines.count(name) > 1 else name for row, name in zip(rows, machines, strict=True)]
+    ax.set_yticks(range(len(rows)), names)
+    ax.set_xlabel(f"error of the step time [%], band ±{PERCENT * band:g} %")
     style.clean(ax)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)

@@ -22,9 +22,6 @@ LOG_FROM_PERCENT = 40.0
 """Losses beyond this would press the knees flat: the axis turns logarithmic above 10 %."""
 
 LINEAR_UP_TO_PERCENT = 10.0
-FAR_RIGHT = 0.72
-"""Knees beyond this share of the axis are labelled to their left, above the curve."""
-
 TICK_RATIO = 1.4
 """Tapers nearer than this ratio share one tick label (three lines of 9 pt need the room)."""
 
@@ -33,11 +30,11 @@ def plot_taper(curves: Sequence[TaperCurve], *, ax: Axes | None = None) -> Axes:
     """Return the loss of step time [%] by effective taper, with the knees marked.
 
     Step times [s] stand at the first and the last point of each curve. The horizontal axis is the
-    taper that whole cables give; the tick labels add the taper asked for and the cables.
+    taper that whole cables give; the tick labels add the taper asked for and the cables of the first curve.
 
     Parameters
     ----------
-    curves : one per layout; all over the same machines.
+    curves : one per layout, the one of interest first.
     ax : Axes to draw on; a new figure if None.
     """
     ax = ax or style.new_axes(height_in=HEIGHT_IN)
@@ -52,7 +49,7 @@ def plot_taper(curves: Sequence[TaperCurve], *, ax: Axes | None = None) -> Axes:
     for curve in curves:
         for knee in curve.knees:
             _mark_knee(ax, knee)
-    _set_taper_ticks(ax, {point.effective_taper: point for curve in curves for point in curve.points})
+    _set_taper_ticks(ax, curves[0])
     style.clean(ax, grid="y")
     label_line_ends(ax, [_end(curve) for curve in curves])
     return ax
@@ -87,36 +84,32 @@ def _mark_knee(ax: Axes, knee: Knee) -> None:
     colour = style.TRAFFIC_COLOURS.get(knee.traffic, style.INK)
     ax.plot([knee.effective_taper], [loss], marker="D", markersize=8, color=colour, label="knee", zorder=4)
     ax.vlines(knee.effective_taper, ax.get_ylim()[0], loss, color=colour, linewidth=1, linestyle=":", zorder=1)
-    is_far_right = (
-        ax.transAxes.inverted().transform(ax.transData.transform((knee.effective_taper, loss)))[0] > FAR_RIGHT
+    where = (
+        f"{knee.effective_taper:.3g}:1"
+        if math.isnan(knee.beyond_taper)
+        else f"{knee.within_taper:.3g} to {knee.beyond_taper:.3g}:1"
     )
     traffic = f", {knee.traffic.upper()} traffic" if knee.traffic else ""
-    where = (
-        f"at {knee.effective_taper:.3g}:1"
-        if math.isnan(knee.beyond_taper)
-        else f"between {knee.within_taper:.3g}:1 and {knee.beyond_taper:.3g}:1"
-    )
     ax.annotate(
-        f"{loss:g} % {where}{traffic}",
+        f"{where}{traffic}",
         (knee.effective_taper, loss),
-        xytext=(-9, 7) if is_far_right else (9, -12),
+        xytext=(-9, 6),
         textcoords="offset points",
-        ha="right" if is_far_right else "left",
+        ha="right",
         fontsize=style.SMALL_PT,
         color=style.INK,
-        bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.5, "alpha": 0.85},
         zorder=5,
     )
 
 
-def _set_taper_ticks(ax: Axes, points: dict[float, TaperPoint]) -> None:
+def _set_taper_ticks(ax: Axes, curve: TaperCurve) -> None:
     shown: list[TaperPoint] = []
-    for taper in sorted(points):
-        if not shown or taper >= TICK_RATIO * shown[-1].effective_taper:
-            shown.append(points[taper])
+    for point in curve.points:
+        if not shown or point.effective_taper >= TICK_RATIO * shown[-1].effective_taper:
+            shown.append(point)
     ax.set_xticks([point.effective_taper for point in shown], [_tick_label(point) for point in shown])
     ax.minorticks_off()
-    ax.set_xlabel("effective taper of the join (asked for; cables)")
+    ax.set_xlabel(f"effective taper of the join (asked for; cables in {curve.label})")
 
 
 def _tick_label(point: TaperPoint) -> str:

@@ -24,8 +24,11 @@ THICKEST_PT, THINNEST_PT, ALL_LINKS_PT = 6.0, 0.4, 160.0
 LABEL_CHARACTER = 0.0085
 """Width of a character at 9 pt as a share of the drawing; longer labels than their box are left out."""
 
+LABEL_MARGIN = 0.4
+"""Room beside a label in its box [characters]."""
+
 NUM_COLOURS = 256
-PLURALS = {"leaf": "leaves"}
+PLURALS = {"leaf": "leaves", "join switch": "join switches"}
 MODULE_MARGIN = 0.012
 
 
@@ -234,7 +237,7 @@ def _draw_nodes(ax: Axes, layout: TopologyLayout) -> None:
 def _fitting_text(node: LayoutNode, width: float) -> str:
     """Return the longest of the box's names that fits inside it, or nothing."""
     names = [f"{node.label}: {node.count:,}", f"{node.count:,}"] if node.count > 1 else [node.label]
-    return next((name for name in names if LABEL_CHARACTER * (len(name) + 1) <= width), "")
+    return next((name for name in names if LABEL_CHARACTER * (len(name) + LABEL_MARGIN) <= width), "")
 
 
 def _name_tiers(ax: Axes, layout: TopologyLayout) -> None:

@@ -199,7 +199,7 @@ def _draw_joins(drawing: _Drawing, wiring: Wiring, top_box: Ints) -> None:
         per_set = int(end - first) // len(sets)
         counts = np.bincount(_groups(np.arange(len(sets)), MOST_BOXES)) * per_set
         row = _Row(module=-1, left=0.0, width=1.0)
-        boxes = drawing.add_row(row, counts.tolist(), ["join"] * len(counts), kind="core", tier=JOINING)
+        boxes = drawing.add_row(row, counts.tolist(), ["join"] * len(counts), kind="join switch", tier=JOINING)
         drawing.add_cables(top_box[joined], boxes[group], wiring.join.cables[joined], LINK_CLASSES[JOIN])
     if wiring.pairs.num_elements:
         drawing.add_cables(

@@ -126,7 +126,7 @@ def test_knees_are_marked_where_they_are_and_say_in_which_traffic(answer: Answer
     ax = plot_taper(answer.tapers[:1])
     knees = [line for line in ax.lines if line.get_label() == "knee"]
     assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in knees] == [(8.7, 1.0), (21.0, 5.0)]  # type: ignore[index]
-    assert "1 % at 8.7:1, DP traffic" in texts(ax)
+    assert "8.7:1, DP traffic" in texts(ax)
 
 
 def test_a_knee_outside_the_range_is_not_drawn(answer: Answer) -> None:

@@ -24,7 +24,7 @@ THICKEST_PT, THINNEST_PT, ALL_LINKS_PT = 6.0, 0.4, 160.0
 LABEL_CHARACTER = 0.0085
 """Width of a character at 9 pt as a share of the drawing; longer labels than their box are left out."""
 
-LABEL_MARGIN = 0.4
+LABEL_MARGIN = 1
 """Room beside a label in its box [characters]."""
 
 NUM_COLOURS = 256
@@ -216,6 +216,7 @@ def _draw_nodes(ax: Axes, layout: TopologyLayout) -> None:
     from matplotlib.patches import Rectangle
 
     widths, rows = _box_widths(layout), _rows(layout)
+    texts = {tier: [_fitting_text(node, widths[tier]) for node in layout.nodes if node.tier == tier] for tier in rows}
     for node in layout.nodes:
         width, row = widths[node.tier], rows[node.tier]
         box = Rectangle(
@@ -229,8 +230,8 @@ def _draw_nodes(ax: Axes, layout: TopologyLayout) -> None:
             label=node.label,
         )
         ax.add_patch(box)
-        text = _fitting_text(node, width)
-        if text:
+        if all(texts[node.tier]):  # some numbers without the others would puzzle
+            text = _fitting_text(node, width)
             ax.text(node.x, row, text, ha="center", va="center", fontsize=style.SMALL_PT, color=style.INK, zorder=3)
 
 

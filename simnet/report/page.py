@@ -14,6 +14,7 @@ from simnet.report.figures import ReportFigure, draw_figures, save_figures
 from simnet.report.svg import inline_svg
 
 PERCENT = 100
+NO_BREAK = "\N{NO-BREAK SPACE}"
 TEMPLATE_DIRECTORY = Path(__file__).parent.parent / "templates"
 
 
@@ -34,6 +35,7 @@ def render_report(content: ReportContent, *, figures: Iterable[ReportFigure] | N
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = lambda text: text.replace(" %", NO_BREAK + "%")
     drawn = draw_figures(content) if figures is None else figures
     inline = [
         {
@@ -55,9 +57,7 @@ def render_report(content: ReportContent, *, figures: Iterable[ReportFigure] | N
         provenance=tables.provenance_table(content.results),
         assumptions=list(dict.fromkeys(line for result in content.results for line in result.assumptions)),
         bottlenecks=_bottlenecks(content.results),
-        known_errors=[
-            _error_sentence(known) for known in dict.fromkeys(result.known_error for result in content.results)
-        ],
+        known_errors=_known_errors(content.results),
         version=content.results[0].provenance.version,
     )
 
@@ -79,11 +79,19 @@ def _bottlenecks(results: Sequence[Result]) -> dict[str, list[str]]:
     return sentences
 
 
-def _error_sentence(known: KnownError) -> str:
+def _known_errors(results: Sequence[Result]) -> list[str]:
+    """Return a sentence on each kind of prediction, with the GPUs that it is about."""
+    gpus: dict[KnownError, dict[str, None]] = {}
+    for result in results:
+        gpus.setdefault(result.known_error, {})[result.gpu] = None
+    return [_error_sentence(known, " and ".join(names)) for known, names in gpus.items()]
+
+
+def _error_sentence(known: KnownError, gpu: str) -> str:
     if not known.rows or math.isnan(known.median):
-        return f"No published measurement of this kind has been compared: {known.source}."
+        return f"{gpu}: no published measurement of this kind has been compared: {known.source}."
     return (
-        f"On {known.rows} published runs of this kind the predicted step time was off by "
+        f"{gpu}: on {known.rows} published runs of this kind the predicted step time was off by "
         f"{PERCENT * known.median:.1f} % in the median and {PERCENT * known.p90:.1f} % at the 90th percentile "
         f"({known.source})."
     )

@@ -81,6 +81,18 @@ Length = Annotated[float, BeforeValidator(_quantity("length")), Field(ge=0), _sc
 """Metres; in a file ``10 km``."""
 
 
+def require_unit(unit: str) -> None:
+    """Raise unless *unit* is one that a constant may have; for use in validators."""
+    try:
+        units.si_factor(unit)
+    except units.QuantityError as error:
+        raise PydanticCustomError(
+            "quantity",
+            "{message}",
+            {"message": error.message, "found": error.found, "allowed": error.allowed, "hint": ""},
+        ) from None
+
+
 class Constant(SpecModel):
     """A named constant with its spread, source and date, so that a report can show where a number comes from."""
 
@@ -106,14 +118,7 @@ class Constant(SpecModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        try:
-            units.si_factor(self.unit)
-        except units.QuantityError as error:
-            raise PydanticCustomError(
-                "quantity",
-                "{message}",
-                {"message": error.message, "found": error.found, "allowed": error.allowed, "hint": ""},
-            ) from None
+        require_unit(self.unit)
         if not self.low <= self.value <= self.high:
             raise PydanticCustomError(
                 "constant", "low <= value <= high must hold", {"found": f"{self.low}, {self.value}, {self.high}"}

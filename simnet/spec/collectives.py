@@ -6,12 +6,11 @@ from functools import cache
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from simnet import units
 from simnet.errors import Problem, SpecError
 from simnet.library import find
-from simnet.spec.base import Constant, SpecModel
+from simnet.spec.base import Constant, SpecModel, require_unit
 from simnet.spec.load import build, read_yaml
 
 Protocol = Literal["ll", "ll128", "simple"]
@@ -38,14 +37,7 @@ class _Record(SpecModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        try:
-            units.si_factor(self.unit)
-        except units.QuantityError as error:
-            raise PydanticCustomError(
-                "quantity",
-                "{message}",
-                {"message": error.message, "found": error.found, "allowed": error.allowed, "hint": ""},
-            ) from None
+        require_unit(self.unit)
         return self
 
 

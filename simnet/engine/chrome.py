@@ -7,6 +7,7 @@ and ``f``); times are microseconds.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from simnet.engine.program import Program
 from simnet.engine.trace import FlowSpan, StepTrace
@@ -42,6 +43,7 @@ def _meta(kind: str, pid: int, tid: int, name: str) -> Event:
 
 def _spans(program: Program, trace: StepTrace) -> list[Event]:
     found: list[Event] = []
+    transfers = _transfers(program)
     for span in trace.spans:
         op = program.roles[span.role].ops[span.op]
         if isinstance(op, Compute):
@@ -49,9 +51,9 @@ def _spans(program: Program, trace: StepTrace) -> list[Event]:
             args: dict[str, object] = {"micro_batch": op.micro_batch, "chunk": op.chunk}
         else:
             assert isinstance(op, Wait)
-            transfer = program.transfers[op.comm]
+            transfer = transfers[op.comm]
             name = f"{span.kind}: {transfer.name}"
-            category, track, args = transfer.category.value, WAIT_TRACK, {"instance": op.instance}
+            category, track, args = transfer.category, WAIT_TRACK, {"instance": op.instance}
         found.append(
             {
                 "ph": "X",
@@ -70,26 +72,55 @@ def _spans(program: Program, trace: StepTrace) -> list[Event]:
 def _flows(program: Program, trace: StepTrace) -> list[Event]:
     """Transfers on the stage that starts them, each communication on tracks of its own, with an arrow."""
     found: list[Event] = []
-    role_of = _role_of_actor(program)
+    transfers = _transfers(program)
     tracks = [_Tracks(first=FIRST_FLOW_TRACK) for _ in program.roles]
-    for number, flow in enumerate(sorted(trace.flows, key=lambda flow: flow.start_s)):
-        transfer = program.transfers[flow.transfer]
-        source = role_of[int(transfer.starters.actor[0])]
-        target = role_of[int(transfer.waiters.actor[-1])]
+    for number, flow in enumerate(sorted(trace.flows, key=attrgetter("start_s"))):
+        transfer = transfers[flow.transfer]
+        name, category, source, target = transfer.name, transfer.category, transfer.source, transfer.target
         track, is_new = tracks[source].place(flow)
         if is_new:
-            found.append(_meta("thread_name", source, track, transfer.name))
+            found.append(_meta("thread_name", source, track, name))
         start, end = flow.start_s / MICROSECOND_S, flow.end_s / MICROSECOND_S
-        shared: Event = {"name": transfer.name, "cat": transfer.category.value}
         found.append(
-            shared
-            | {"ph": "X", "pid": source, "tid": track, "ts": start, "dur": end - start}
-            | {"args": {"instance": flow.instance}}
+            {
+                "ph": "X",
+                "name": name,
+                "cat": category,
+                "pid": source,
+                "tid": track,
+                "ts": start,
+                "dur": end - start,
+                "args": {"instance": flow.instance},
+            }
         )
         if source != target:
-            found.append(shared | {"ph": "s", "id": number, "pid": source, "tid": track, "ts": start})
-            found.append(shared | {"ph": "f", "bp": "e", "id": number, "pid": target, "tid": GPU_TRACK, "ts": end})
+            arrow: Event = {"name": name, "cat": category, "id": number}
+            found.append({**arrow, "ph": "s", "pid": source, "tid": track, "ts": start})
+            found.append({**arrow, "ph": "f", "bp": "e", "pid": target, "tid": GPU_TRACK, "ts": end})
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ends:
+    """What all instances of a transfer share: its name, and the stages that start and wait for it."""
+
+    name: str
+    category: str
+    source: int
+    target: int
+
+
+def _transfers(program: Program) -> list[_Ends]:
+    role_of = [index for index, role in enumerate(program.roles) for _ in range(role.num_actors)]
+    return [
+        _Ends(
+            name=transfer.name,
+            category=transfer.category.value,
+            source=role_of[int(transfer.starters.actor[0])],
+            target=role_of[int(transfer.waiters.actor[-1])],
+        )
+        for transfer in program.transfers
+    ]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,7 +141,3 @@ class _Tracks:
         own.append(len(self._busy_until_s))
         self._busy_until_s.append(flow.end_s)
         return self.first + own[-1], True
-
-
-def _role_of_actor(program: Program) -> list[int]:
-    return [index for index, role in enumerate(program.roles) for _ in range(role.num_actors)]

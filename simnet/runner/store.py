@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+
+import orjson
 
 from simnet.analysis.result import Result
 from simnet.errors import PhysicsError
@@ -35,16 +36,16 @@ def save_case(folder: Path, result: Result, trace: Mapping[str, object] | None) 
     """Write trace, then result; the result's presence says that the folder is whole."""
     folder.mkdir(parents=True, exist_ok=True)
     if trace is not None:
-        write_atomically(folder / TRACE_FILE, json.dumps(trace, separators=(",", ":")))
-    write_atomically(folder / RESULT_FILE, result.to_json())
+        write_atomically(folder / TRACE_FILE, orjson.dumps(trace))
+    write_atomically(folder / RESULT_FILE, orjson.dumps(result))
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except BaseException:

@@ -43,6 +43,15 @@ def edges(op: str, algorithm: str, groups: Groups) -> tuple[Edges, Edges]:
     return _relayed(inside, between, groups.relays) if groups.relays else (inside, between)
 
 
+def edge_form(op: str, algorithm: str) -> tuple[object, ...]:
+    """Return what the edges follow from beside the groups; operations of one form have the same edges."""
+    if algorithm in (names.TREE, names.NVLS, names.NVLS_TREE):
+        return (algorithm,)
+    if algorithm == names.RING:
+        return (algorithm, op == names.BROADCAST)
+    return (algorithm, op)
+
+
 def next_node(groups: Groups) -> tuple[Int64, Int64]:
     """Return the nodes of a ring over nodes: sender and receiver of each edge."""
     node = np.arange(groups.num_nodes, dtype=np.int64)

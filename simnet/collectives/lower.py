@@ -8,13 +8,12 @@ from numpy.typing import ArrayLike
 from simnet.collectives import names
 from simnet.collectives.choice import Choice, choose
 from simnet.collectives.cost import terms
-from simnet.collectives.edges import Edges, edges
+from simnet.collectives.edges import Edges
 from simnet.collectives.fabric_like import FabricLike, Float64
-from simnet.collectives.groups import Groups, by_shape
+from simnet.collectives.groups import Groups
+from simnet.collectives.known import Known, Shape
 from simnet.collectives.latency import ring_passes
-from simnet.collectives.machine import Machine
-from simnet.collectives.relays import spoken
-from simnet.collectives.tasks import TaskSet, concatenate, entries, select
+from simnet.collectives.tasks import TaskSet, concatenate, select
 from simnet.collectives.trees import depth_s, double_tree
 from simnet.spec.collectives import CollectiveConstants
 
@@ -28,6 +27,7 @@ def lower(
     constants: CollectiveConstants,
     algorithm: str = names.AUTO,
     repeats: int = 1,
+    known: Known | None = None,
 ) -> TaskSet:
     """Return one fluid task for each communicator, in the order given.
 
@@ -47,6 +47,9 @@ def lower(
         ``auto``, or one of :data:`simnet.collectives.names.ALGORITHMS`.
     repeats
         So many collectives of ``size_bytes / repeats`` back to back: latency and choice are theirs.
+    known
+        What earlier calls found out about groups on this fabric; grows. Task sets that load the
+        same things then share the arrays that say so.
 
     Raises
     ------
@@ -57,63 +60,28 @@ def lower(
     """
     op = names.operation(op)
     names.check_algorithm(op, algorithm)
-    parts = [
-        _lower_shape(fabric, op, shape, size_bytes, constants, algorithm, repeats) for shape in by_shape(fabric, groups)
-    ]
+    gpu = np.atleast_2d(np.asarray(groups, dtype=np.int32))
+    shapes = (Known() if known is None else known).shapes(fabric, gpu)
+    parts = [_lower_shape(fabric, op, shape, size_bytes, constants, algorithm, repeats) for shape in shapes]
     tasks = concatenate(parts)
     return tasks if len(parts) == 1 else select(tasks, np.argsort(tasks.group, kind="stable"))
-
-
-def machine_of(fabric: FabricLike, groups: Groups) -> Machine:
-    """Return what the closed forms know of groups of one shape, read off the first group's best ports."""
-    nvlink = nic = np.inf
-    latency = 0.0
-    if groups.num_nodes < groups.num_ranks:
-        node = int(np.argmax(groups.count[0]))
-        rank = np.flatnonzero(groups.node[0] == node)
-        inside = fabric.routes(groups.gpu[0, rank], np.roll(groups.gpu[0, rank], -1))
-        nvlink = float(fabric.capacity_bytes_per_s[inside.src_port].max())
-    if groups.num_nodes > 1:
-        heads = spoken(groups.head[0], groups.relays)
-        between = fabric.routes(heads.ravel(), np.roll(heads, -1, axis=0).ravel())
-        nic = float(fabric.capacity_bytes_per_s[between.src_port].max())
-        latency = float(between.latency_s.max())
-    return Machine(
-        num_ranks=groups.num_ranks,
-        num_nodes=groups.num_nodes,
-        num_heads=groups.num_heads,
-        max_local=int(groups.count.max()),
-        min_local=int(groups.count.min()),
-        nvlink_bytes_per_s=nvlink,
-        nic_bytes_per_s=nic,
-        network_latency_s=latency,
-    )
 
 
 def _lower_shape(
     fabric: FabricLike,
     op: str,
-    groups: Groups,
+    shape: Shape,
     size_bytes: float,
     constants: CollectiveConstants,
     algorithm: str,
     repeats: int,
 ) -> TaskSet:
-    machine = machine_of(fabric, groups)
+    machine, groups = shape.machine, shape.groups
     choice = choose(op, machine, size_bytes / repeats, constants, algorithm=algorithm)
     cost = terms(op, choice.algorithm, choice.protocol, machine, size_bytes / repeats, constants)
-    inside, between = edges(op, choice.algorithm, groups)
-    task = np.concatenate((inside.group, between.group))
-    part, edge_path_s = entries(
-        fabric,
-        task,
-        np.concatenate((inside.src, between.src)),
-        np.concatenate((inside.dst, between.dst)),
-        np.concatenate((inside.load, between.load)),
-        groups.num_groups,
-    )
-    included_s = constants.latency.network_path_included.si
-    extra_s = np.maximum(0.0, edge_path_s[len(inside.group) :] - included_s)
+    traffic = shape.traffic(fabric, op, choice.algorithm)
+    part, between = traffic.part, traffic.between
+    extra_s = np.maximum(0.0, traffic.between_path_s - constants.latency.network_path_included.si)
     path_s = _path_s(op, choice, groups, between, extra_s)
     count = groups.num_groups
     return TaskSet(

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from simnet.collectives import names
 from simnet.collectives.capacity import usable_capacity
 from simnet.collectives.cost import busbw_bytes_per_s, check_bound, wire_bound_s
-from simnet.collectives.groups import by_shape
-from simnet.collectives.lower import lower, machine_of
+from simnet.collectives.known import Known
+from simnet.collectives.lower import lower
 from simnet.collectives.tasks import TaskSet, payload_bytes, uncontended_time_s
 from simnet.errors import Problem, SpecError
 from simnet.spec.collectives import CollectiveConstants
@@ -88,13 +88,14 @@ def collective_table(
         If a time beats the wire: a bug.
     """
     op = names.operation(op)
-    (shape,) = by_shape(fabric, ranks)
-    machine = machine_of(fabric, shape)
+    known = Known()
+    (shape,) = known.shapes(fabric, np.atleast_2d(np.asarray(ranks, dtype=np.int32)))
+    machine = shape.machine
     capacity = usable_capacity(fabric, constants)
     overhead_s = launch_overhead_s(launch, constants)
     rows = []
     for size_bytes in sizes_bytes:
-        tasks = lower(fabric, op, ranks, size_bytes, constants=constants, algorithm=algorithm)
+        tasks = lower(fabric, op, ranks, size_bytes, constants=constants, algorithm=algorithm, known=known)
         alone = uncontended_time_s(tasks, capacity)
         in_switch = tasks.algorithm in (names.NVLS, names.NVLS_TREE)
         bound = wire_bound_s(op, machine, size_bytes, in_switch=in_switch)

@@ -96,6 +96,22 @@ def lower_plan(
     )
 
 
+@dataclass(slots=True, eq=False)
+class _Contents:
+    """Numbers for the contents of arrays, equal for equal ones; an array seen before is not read again."""
+
+    _of_array: dict[int, tuple[int, NDArray[np.generic]]] = field(default_factory=dict)
+    _of_bytes: dict[tuple[str, bytes], int] = field(default_factory=dict)
+
+    def number(self, array: NDArray[np.generic]) -> int:
+        """Return the number of an array's content."""
+        known = self._of_array.get(id(array))
+        if known is None:
+            number = self._of_bytes.setdefault((array.dtype.str, array.tobytes()), len(self._of_bytes))
+            known = self._of_array[id(array)] = number, array  # kept, so that no other array takes its id
+        return known[0]
+
+
 @dataclass(slots=True, kw_only=True)
 class _Lowering:
     plan: StepPlan
@@ -107,17 +123,17 @@ class _Lowering:
     geometries: list[Geometry] = field(default_factory=list)
     port_uses: list[PortUse] = field(default_factory=list)
     _tasks: dict[tuple[object, ...], TaskSet] = field(default_factory=dict)
-    _known: dict[bytes, int] = field(default_factory=dict)
-    _by_tasks: dict[int, int] = field(default_factory=dict)
+    _contents: _Contents = field(default_factory=_Contents)
+    _known: dict[tuple[int, ...], int] = field(default_factory=dict)
     _grouped: dict[tuple[object, ...], tuple[GpuArray, IntArray]] = field(default_factory=dict)
-    _member_sets: dict[tuple[object, ...], ActorSets] = field(default_factory=dict)
+    _actor_sets: dict[tuple[object, ...], ActorSets] = field(default_factory=dict)
     _waits_at_sender: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        comms = self.plan.comms
         for stage, ops in enumerate(self.plan.ops):
-            for op in ops:
-                if isinstance(op, Wait) and self.plan.comms[op.comm].stage == stage:
-                    self._waits_at_sender.add(op.comm)
+            waited_for = {op.comm for op in ops if type(op) is Wait}
+            self._waits_at_sender |= {comm for comm in waited_for if comms[comm].stage == stage}
 
     def tasks(self, comm: Comm) -> TaskSet:
         """Tasks of a communication; the same one twice is the same object."""
@@ -143,13 +159,8 @@ class _Lowering:
 
     def transfer(self, index: int, comm: Comm, tasks: TaskSet) -> Transfer:
         """Return the transfer of one communication, with its actors."""
-        dp = self.gpu.shape[1]
         if comm.op == "send":
-            replica = np.repeat(np.arange(dp), self.gpu.shape[2] * self.gpu.shape[3])
-            starters = _one_each(comm.stage * dp + replica)
-            waiters = _one_each(comm.peer_stage * dp + replica)
-            if index in self._waits_at_sender:
-                waiters = _both(starters, waiters)
+            starters, waiters = self._ends(comm, waits_at_sender=index in self._waits_at_sender)
         else:
             starters = waiters = self._members(comm, tasks)
         return Transfer(
@@ -176,22 +187,38 @@ class _Lowering:
             known = self._grouped[key] = _groups(self.gpu, comm)
         return known
 
-    def _members(self, comm: Comm, tasks: TaskSet) -> ActorSets:
-        key = (comm.stage, comm.axes, tasks.group.tobytes())
-        known = self._member_sets.get(key)
+    def _ends(self, comm: Comm, *, waits_at_sender: bool) -> tuple[ActorSets, ActorSets]:
+        """Who starts each send of a communication, and who waits for it."""
+        starters, receivers = self._one_each(comm.stage), self._one_each(comm.peer_stage)
+        if not waits_at_sender:
+            return starters, receivers
+        key = ("both", comm.stage, comm.peer_stage)
+        known = self._actor_sets.get(key)
         if known is None:
-            known = self._member_sets[key] = _members(self._groups(comm)[1], tasks.group)
+            known = self._actor_sets[key] = _both(starters, receivers)
+        return starters, known
+
+    def _one_each(self, stage: int) -> ActorSets:
+        """Return the actor of each rank of a stage."""
+        key = ("each", stage)
+        known = self._actor_sets.get(key)
+        if known is None:
+            _, dp, cp, tp = self.gpu.shape
+            actor = np.repeat(np.arange(stage * dp, (stage + 1) * dp), cp * tp)
+            known = self._actor_sets[key] = ActorSets(indptr=np.arange(len(actor) + 1), actor=actor)
+        return known
+
+    def _members(self, comm: Comm, tasks: TaskSet) -> ActorSets:
+        key = (comm.stage, comm.axes, self._contents.number(tasks.group))
+        known = self._actor_sets.get(key)
+        if known is None:
+            known = self._actor_sets[key] = _members(self._groups(comm)[1], tasks.group)
         return known
 
     def _geometry(self, tasks: TaskSet) -> int:
         """Index of the geometry; transfers that load the same things share one."""
-        known = self._by_tasks.get(id(tasks))
-        if known is not None:
-            return known
-        content = b"".join(
-            part.tobytes()
-            for part in (tasks.indptr, tasks.resource, tasks.coef, tasks.rate_cap_bytes_per_s, tasks.weight)
-        )
+        parts = (tasks.indptr, tasks.resource, tasks.coef, tasks.rate_cap_bytes_per_s, tasks.weight)
+        content = tuple(self._contents.number(part) for part in parts)
         known = self._known.get(content)
         if known is None:
             known = self._known[content] = len(self.geometries)
@@ -211,7 +238,6 @@ class _Lowering:
                     target_port=tasks.edge_dst_port,
                 )
             )
-        self._by_tasks[id(tasks)] = known
         return known
 
 
@@ -243,10 +269,6 @@ def _groups(gpu: GpuArray, comm: Comm) -> tuple[GpuArray, IntArray]:
     owners = actors[stages].transpose(*outer, *inner).reshape(-1, size)
     order = np.argsort(members, axis=1, kind="stable")
     return np.take_along_axis(members, order, 1), np.take_along_axis(owners, order, 1)
-
-
-def _one_each(actor: IntArray) -> ActorSets:
-    return ActorSets(indptr=np.arange(len(actor) + 1), actor=actor.astype(np.int64))
 
 
 def _both(one: ActorSets, other: ActorSets) -> ActorSets:

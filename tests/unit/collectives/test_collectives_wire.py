@@ -9,7 +9,8 @@ from simnet.collectives import names
 from simnet.collectives.capacity import usable_capacity
 from simnet.collectives.cost import busbw_bytes_per_s, check_bound, terms, time_s, wire_bound_s
 from simnet.collectives.groups import by_shape
-from simnet.collectives.lower import lower, machine_of
+from simnet.collectives.known import machine_of
+from simnet.collectives.lower import lower
 from simnet.collectives.machine import Machine
 from simnet.collectives.tasks import payload_bytes, uncontended_rate_bytes_per_s, uncontended_time_s
 from simnet.errors import LayoutError, PhysicsError, SpecError

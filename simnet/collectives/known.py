@@ -1,0 +1,99 @@
+"""What has been found out about communicators on one fabric, so that every collective on them need not ask again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simnet.collectives.edges import Edges, edge_form, edges
+from simnet.collectives.fabric_like import FabricLike, Float64, Int32
+from simnet.collectives.groups import Groups, by_shape
+from simnet.collectives.machine import Machine
+from simnet.collectives.relays import spoken
+from simnet.collectives.tasks import Entries, entries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Traffic:
+    """What an algorithm puts on the fabric, whatever the size."""
+
+    part: Entries
+    """Resources of each group's task."""
+    between: Edges
+    """Edges between nodes."""
+    between_path_s: Float64
+    """Latency of the path of each of them [s]."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Shape:
+    """Communicators of one shape, with the traffic of the algorithms that were asked for."""
+
+    groups: Groups
+    machine: Machine
+    _traffic: dict[tuple[object, ...], Traffic] = field(default_factory=dict)
+
+    def traffic(self, fabric: FabricLike, op: str, algorithm: str) -> Traffic:
+        """Return the traffic of an algorithm; operations with the same edges share it."""
+        form = edge_form(op, algorithm)
+        known = self._traffic.get(form)
+        if known is None:
+            known = self._traffic[form] = _traffic(fabric, op, algorithm, self.groups)
+        return known
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Known:
+    """Shapes of the communicators of one fabric; make a new one for another fabric."""
+
+    _shapes: dict[tuple[tuple[int, ...], bytes], tuple[Shape, ...]] = field(default_factory=dict)
+
+    def shapes(self, fabric: FabricLike, gpu: Int32) -> tuple[Shape, ...]:
+        """Return the shapes of groups, ``(num_groups, num_ranks)`` GPU indices; equal groups have the same ones."""
+        key = (gpu.shape, gpu.tobytes())
+        known = self._shapes.get(key)
+        if known is None:
+            known = self._shapes[key] = tuple(
+                Shape(groups=groups, machine=machine_of(fabric, groups)) for groups in by_shape(fabric, gpu)
+            )
+        return known
+
+
+def machine_of(fabric: FabricLike, groups: Groups) -> Machine:
+    """Return what the closed forms know of groups of one shape, read off the first group's best ports."""
+    nvlink = nic = np.inf
+    latency = 0.0
+    if groups.num_nodes < groups.num_ranks:
+        node = int(np.argmax(groups.count[0]))
+        rank = np.flatnonzero(groups.node[0] == node)
+        inside = fabric.routes(groups.gpu[0, rank], np.roll(groups.gpu[0, rank], -1))
+        nvlink = float(fabric.capacity_bytes_per_s[inside.src_port].max())
+    if groups.num_nodes > 1:
+        heads = spoken(groups.head[0], groups.relays)
+        between = fabric.routes(heads.ravel(), np.roll(heads, -1, axis=0).ravel())
+        nic = float(fabric.capacity_bytes_per_s[between.src_port].max())
+        latency = float(between.latency_s.max())
+    return Machine(
+        num_ranks=groups.num_ranks,
+        num_nodes=groups.num_nodes,
+        num_heads=groups.num_heads,
+        max_local=int(groups.count.max()),
+        min_local=int(groups.count.min()),
+        nvlink_bytes_per_s=nvlink,
+        nic_bytes_per_s=nic,
+        network_latency_s=latency,
+    )
+
+
+def _traffic(fabric: FabricLike, op: str, algorithm: str, groups: Groups) -> Traffic:
+    inside, between = edges(op, algorithm, groups)
+    part, path_s = entries(
+        fabric,
+        np.concatenate((inside.group, between.group)),
+        np.concatenate((inside.src, between.src)),
+        np.concatenate((inside.dst, between.dst)),
+        np.concatenate((inside.load, between.load)),
+        groups.num_groups,
+    )
+    return Traffic(part=part, between=between, between_path_s=path_s[len(inside.group) :])

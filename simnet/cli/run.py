@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from simnet.cli.table import print_table, print_text
 from simnet.errors import Problem, SpecError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from simnet.analysis.answer import Answer
     from simnet.analysis.result import Result
     from simnet.plot.parity import MeasuredRow
@@ -43,18 +46,19 @@ def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jo
     check_cases(cases)
     if out is not None:
         _make_folder(out)
-    with progress(len(cases)) as report:
-        outcomes = sweep(cases, directory=out, jobs=jobs or _num_cores(), progress=report)
-    run = _finished(scenario, cases, outcomes, is_quiet=as_json)
-    if as_json:
-        typer.echo(run.to_json())
-    elif run.results:
-        _print_tables(run)
-    for failure in run.failures:
-        for problem in failure.problems:
-            typer.echo(f"error: {failure.name}: {problem}", err=True)
-    if out is not None and run.results:
-        _write(run, out)
+    with _workers(min(jobs or _num_cores(), len(cases))) as workers:
+        with progress(len(cases)) as report:
+            outcomes = sweep(cases, directory=out, executor=workers, progress=report)
+        run = _finished(scenario, cases, outcomes, is_quiet=as_json)
+        if as_json:
+            typer.echo(run.to_json())
+        elif run.results:
+            _print_tables(run)
+        for failure in run.failures:
+            for problem in failure.problems:
+                typer.echo(f"error: {failure.name}: {problem}", err=True)
+        if out is not None and run.results:
+            _write(run, out, workers)
     return max((failure.exit_code for failure in run.failures), default=0)
 
 
@@ -121,7 +125,7 @@ def _print_tables(run: _Run) -> None:
         print_text("\n\n".join((run.answer.headline, *run.answer.details)))
 
 
-def _write(run: _Run, out: Path) -> None:
+def _write(run: _Run, out: Path, workers: Executor | None) -> None:
     """Write ``results.json``, ``results.csv``, the figures and ``report.html``."""
     from simnet.analysis.result import to_csv
     from simnet.report import ReportContent, write_report
@@ -138,7 +142,7 @@ def _write(run: _Run, out: Path) -> None:
         layouts=_layouts(run),
         validation=_measured(),
     )
-    paths = write_report(content, out)
+    paths = write_report(content, out, executor=workers)
     typer.echo(f"report: {paths[0]}", err=run.is_quiet)
 
 
@@ -172,6 +176,20 @@ def _layouts(run: _Run) -> list[tuple[str, Layout]]:
             first.setdefault(case.topology.name, case)
     drawn = list(first.values())[:MAX_DRAWINGS]
     return [(case.name, layout(build_cluster(case.topology).wiring)) for case in drawn]
+
+
+@contextmanager
+def _workers(num_workers: int) -> Iterator[Executor | None]:
+    """Yield processes that run cases, then draw figures; None where this one does both."""
+    if num_workers == 1:
+        yield None
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=num_workers, mp_context=spawn) as pool:
+        yield pool
 
 
 def _make_folder(out: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from simnet.analysis.result import Span
@@ -90,6 +91,7 @@ def _colour(span: Span, num_chunks: int) -> str:
     return style.TRAFFIC_COLOURS.get(span.category, style.PART_COLOURS["bubble"])
 
 
+@cache  # a few tints, asked for by thousands of blocks
 def _tinted(colour: str, share: float) -> str:
     from matplotlib.colors import to_hex, to_rgb
 

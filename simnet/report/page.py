@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 from simnet.analysis.result import KnownError, Result
@@ -62,9 +63,14 @@ def render_report(content: ReportContent, *, figures: Iterable[ReportFigure] | N
     )
 
 
-def write_report(content: ReportContent, directory: Path) -> list[Path]:
-    """Return the paths of ``report.html`` and of the figure files, written into ``directory``, which must exist."""
-    figures = draw_figures(content)
+def write_report(content: ReportContent, directory: Path, *, executor: Executor | None = None) -> list[Path]:
+    """Return the paths of ``report.html`` and of the figure files, written into ``directory``, which must exist.
+
+    Parameters
+    ----------
+    executor : draws the figures side by side; without one they are drawn in turn.
+    """
+    figures = draw_figures(content, executor=executor)
     page = directory / "report.html"
     page.write_text(render_report(content, figures=figures), encoding="utf-8")
     return [page, *save_figures(figures, directory)]

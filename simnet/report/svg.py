@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 from simnet.plot import style
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _ROOT = re.compile(r"<svg\b[^>]*>")
 _VIEW_BOX = re.compile(r'viewBox="([^"]+)"')
 _FONT = re.compile(r"(?P<head>font(?:-family)?: [^;\"]*?)'DejaVu Sans'[^;\"]*")
-_STYLE = re.compile(r"\s*<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
+_STYLE = re.compile(r"<defs>\s*<style.*?</style>\s*</defs>\s*", re.DOTALL)
 """Its rule is for all elements, of the page too; the page has it for figures alone."""
-_ID = re.compile(r'\b(id="|url\(#|href="#)')
-_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
-_COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
+_METADATA = re.compile(r"<metadata>.*?</metadata>\s*", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->\s*", re.DOTALL)
 
 
 def inline_svg(text: str, *, name: str, title: str) -> str:
@@ -38,7 +37,8 @@ def inline_svg(text: str, *, name: str, title: str) -> str:
         f'<svg class="figure" viewBox="{view_box.group(1) if view_box else ""}" role="img" '
         f'aria-label="{escape(title)}" style="max-width:{width}pt" xmlns:xlink="http://www.w3.org/1999/xlink">'
     )
-    text = _ID.sub(lambda match: f"{match.group(1)}{name}-", text)
+    for reference in (' id="', "url(#", 'href="#'):
+        text = text.replace(reference, f"{reference}{name}-")
     text = _ROOT.sub(head, text, count=1)
     text = _FONT.sub(lambda match: f"{match.group('head')}var(--sans)", text)
     for role, colour in style.THEME_COLOURS.items():
@@ -46,14 +46,17 @@ def inline_svg(text: str, *, name: str, title: str) -> str:
     return text
 
 
-def svg_text(ax: Axes) -> str:
-    """Return the figure of ``ax`` as an SVG file; the same figure gives the same text.
+def svg_text(figure: Figure) -> str:
+    """Return a figure as an SVG file; the same figure gives the same text.
 
-    The layout is settled by it, and not worked out again when the figure is saved in another format.
+    The layout is settled by it, and not worked out again when the figure is drawn in another format.
     """
-    figure = ax.figure.get_figure(root=True)
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     stream = io.StringIO()
-    with style.save_settings():
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    with style.save_settings():  # the canvas draws once, ``savefig`` twice
+        FigureCanvasSVG(figure).print_svg(  # type: ignore[no-untyped-call]  # its stubs leave it out
+            stream, metadata={"Date": None, "Creator": None}
+        )
     figure.set_layout_engine("none")
     return stream.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from simnet.spec.parts import GpuPart
@@ -89,6 +90,7 @@ class MemoryEstimate:
         return self.needed_bytes <= self.limit_bytes
 
 
+@functools.lru_cache(maxsize=256)
 def estimate(workload: WorkloadSpec, gpu: GpuPart, *, dp: int) -> MemoryEstimate:
     """Return the memory that *workload* takes on each stage with *dp* replicas.
 

@@ -45,6 +45,15 @@ class PassTemplate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """Collectives around the compute of a pass; indices of communications."""
+
+    before: tuple[int, ...]
+    beside: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StageJob:
     """What is needed to list a stage's operations."""
 
@@ -66,27 +75,42 @@ def chunk_kind(layout: Layout, stage: int, chunk: int) -> ChunkKind:
     )
 
 
-def pass_template(job: StageJob, kind: str, chunk: int, table: CommTable) -> PassTemplate:
-    """Return the template of a forward or backward pass of *chunk*; equal chunks share their communications."""
+def pass_template(
+    job: StageJob,
+    kind: str,
+    chunk: int,
+    table: CommTable,
+    known: dict[tuple[str, ChunkKind], Around],
+) -> PassTemplate:
+    """Return the template of a forward or backward pass of *chunk*; equal chunks share their communications.
+
+    *known* holds what earlier chunks of the stage have around their compute, and grows.
+    """
     shape = chunk_kind(job.layout, job.stage, chunk)
-    times = job.times[shape]
+    send, receive, shift = _neighbours(job, kind, chunk, table)
+    gathered = (table.add(_gather(job, kind)),) if receive >= 0 and received_bytes(job.workload) else ()
+    around = known.get((kind, shape))
+    if around is None:
+        around = known[kind, shape] = _around(job, kind, shape, table)
+    return PassTemplate(
+        duration_s=job.times[shape].forward_s if kind == "F" else job.times[shape].backward_s,
+        before=(*gathered, *around.before),
+        beside=around.beside,
+        after=around.after,
+        send=send,
+        receive=receive,
+        receive_shift=shift,
+    )
+
+
+def _around(job: StageJob, kind: str, shape: ChunkKind, table: CommTable) -> Around:
     exchanges = pass_exchanges(job.workload, shape, is_backward=kind == "B")
     suffix = f"{kind} {shape.layers}{'e' if shape.has_embedding else ''}{'l' if shape.has_loss else ''}"
 
     def indices(position: str) -> tuple[int, ...]:
         return tuple(table.add(_comm(job, exchange, suffix)) for exchange in exchanges if exchange.position == position)
 
-    send, receive, shift = _neighbours(job, kind, chunk, table)
-    gathered = (table.add(_gather(job, kind)),) if receive >= 0 and received_bytes(job.workload) else ()
-    return PassTemplate(
-        duration_s=times.forward_s if kind == "F" else times.backward_s,
-        before=(*gathered, *indices("before")),
-        beside=indices("beside"),
-        after=indices("after"),
-        send=send,
-        receive=receive,
-        receive_shift=shift,
-    )
+    return Around(before=indices("before"), beside=indices("beside"), after=indices("after"))
 
 
 def _comm(job: StageJob, exchange: Exchange, suffix: str) -> Comm:

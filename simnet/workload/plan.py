@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 
+@functools.lru_cache(maxsize=4)
 def build_plan(
     workload: WorkloadSpec,
     gpu: GpuPart,

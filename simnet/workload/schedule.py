@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from dataclasses import dataclass
 from typing import Literal
 
 from simnet.errors import LayoutError, Problem
+from simnet.workload.ops import many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +20,7 @@ class Pass:
     chunk: int
 
 
+@functools.lru_cache(maxsize=16)
 def schedule(
     name: str, *, num_stages: int, num_micro_batches: int, num_chunks: int = 1
 ) -> tuple[tuple[Pass, ...], ...]:
@@ -91,16 +95,14 @@ def peak_in_flight(passes: tuple[Pass, ...], weight: tuple[float, ...]) -> float
 
 def _gpipe(num_micro_batches: int) -> tuple[Pass, ...]:
     """All forward, then all backward, in the same order of micro-batches."""
-    order = range(num_micro_batches)
-    return tuple(Pass(kind="F", micro_batch=i, chunk=0) for i in order) + tuple(
-        Pass(kind="B", micro_batch=i, chunk=0) for i in order
-    )
+    order = [(i, 0) for i in range(num_micro_batches)]
+    return (*_passes("F", order), *_passes("B", order))
 
 
 def _one_f_one_b(num_stages: int, stage: int, num_micro_batches: int) -> tuple[Pass, ...]:
-    forward = [Pass(kind="F", micro_batch=i, chunk=0) for i in range(num_micro_batches)]
-    backward = [Pass(kind="B", micro_batch=i, chunk=0) for i in range(num_micro_batches)]
-    return _zip_with_warmup(forward, backward, num_warmup_passes(num_stages=num_stages, stage=stage))
+    order = [(i, 0) for i in range(num_micro_batches)]
+    warmup = num_warmup_passes(num_stages=num_stages, stage=stage)
+    return _zip_with_warmup(_passes("F", order), _passes("B", order), warmup)
 
 
 def _interleaved(num_stages: int, stage: int, num_micro_batches: int, num_chunks: int) -> tuple[Pass, ...]:
@@ -111,10 +113,16 @@ def _interleaved(num_stages: int, stage: int, num_micro_batches: int, num_chunks
         for chunk in range(num_chunks)
         for micro_batch in range(first, first + num_stages)
     ]
-    forward = [Pass(kind="F", micro_batch=i, chunk=chunk) for i, chunk in order]
-    backward = [Pass(kind="B", micro_batch=i, chunk=num_chunks - 1 - chunk) for i, chunk in order]
+    forward = _passes("F", order)
+    backward = _passes("B", [(i, num_chunks - 1 - chunk) for i, chunk in order])
     warmup = num_warmup_passes(num_stages=num_stages, stage=stage, num_chunks=num_chunks)
     return _zip_with_warmup(forward, backward, warmup)
+
+
+def _passes(kind: Literal["F", "B"], order: list[tuple[int, int]]) -> list[Pass]:
+    """Return the passes of one kind, given micro-batch and chunk of each."""
+    micro_batch, chunk = zip(*order, strict=True) if order else ((), ())
+    return many(Pass, len(order), kind=itertools.repeat(kind), micro_batch=micro_batch, chunk=chunk)
 
 
 def _zip_with_warmup(forward: list[Pass], backward: list[Pass], warmup: int) -> tuple[Pass, ...]:

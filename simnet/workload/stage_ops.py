@@ -2,69 +2,137 @@
 
 from __future__ import annotations
 
-from simnet.workload.ops import Category, Comm, Compute, Op, start, wait
-from simnet.workload.passes import CommTable, PassTemplate, StageJob, pass_template
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simnet.workload.comms import ChunkKind
+from simnet.workload.ops import Category, Comm, Compute, Op, Start, Wait, many
+from simnet.workload.passes import Around, CommTable, PassTemplate, StageJob, pass_template
 from simnet.workload.replicas import Bucket, chunk_buckets, gather_comm, merged, norm_comm, reduce_comm
 from simnet.workload.schedule import Pass
 from simnet.workload.shards import gradient_bytes
 
+Ints = npt.NDArray[np.int64]
+_START, _WAIT, _OTHER = range(3)
+
 
 def stage_operations(job: StageJob, passes: tuple[Pass, ...], table: CommTable) -> tuple[Op, ...]:
     """Return all operations of a stage: gather, passes, reduce, gradient norm, optimizer."""
+    templates = _templates(job, table)
     chunks = range(job.layout.num_chunks)
-    templates = {(kind, chunk): pass_template(job, kind, chunk, table) for kind in ("F", "B") for chunk in chunks}
     buckets = [chunk_buckets(job.workload, job.layout, job.stage, chunk, replicas=job.replicas) for chunk in chunks]
     gathers, reduces = _dp_comms(job, buckets, table)
-    ops: list[Op] = _open(gathers)
-    first = _first_positions(passes, "F")
-    last = _last_positions(passes, "B")
+    cut = _cut_computes(templates, passes, buckets, gathers, reduces)
+    whole = _whole_computes(templates, passes)
     waits_for_send = not job.workload.overlap.pp
-    position_in_chain = 0
-    for position, item in enumerate(passes):
-        template = templates[item.kind, item.chunk]
-        pieces: list[list[Op]] = [_compute(template, item, 1.0)]
-        if first.get(item.chunk) == position and gathers:
-            pieces, position_in_chain = _gathered(template, item, buckets[item.chunk], gathers, position_in_chain)
-        elif last.get(item.chunk) == position and reduces:
-            pieces = _reduced(template, item, buckets[item.chunk], reduces[item.chunk])
-        _emit(ops, template, item, pieces, len(chunks), waits_for_send=waits_for_send)
-    ops += _close(job, buckets, reduces, table)
-    return tuple(ops)
+    frames = {key: _frame(one, waits_for_send=waits_for_send) for key, one in templates.items()}
+    around = [frames[item.kind, item.chunk] for item in passes]
+    instances = np.array([item.micro_batch * len(chunks) + item.chunk for item in passes])
+    computes = [cut.get(position, [one]) for position, one in enumerate(whole)]
+    middle = _woven(around, instances, computes)
+    return (*_open(gathers), *middle, *_close(job, buckets, reduces, table))
 
 
-def _emit(
-    ops: list[Op],
-    template: PassTemplate,
-    item: Pass,
-    pieces: list[list[Op]],
-    num_chunks: int,
-    *,
-    waits_for_send: bool,
-) -> None:
-    """Append one pass: receive, collectives before, those beside around the compute, those after, send."""
-    instance = item.micro_batch * num_chunks + item.chunk
-    if template.receive >= 0:
-        ops.append(wait(template.receive, instance + template.receive_shift))
-    for comm in template.before:
-        ops.append(start(comm, instance))
-        ops.append(wait(comm, instance))
-    ops += [start(comm, instance) for comm in template.beside]
-    for piece in pieces:
-        ops += piece
-    ops += [wait(comm, instance) for comm in template.beside]
-    for comm in template.after:
-        ops.append(start(comm, instance))
-        ops.append(wait(comm, instance))
-    if template.send >= 0:
-        ops.append(start(template.send, instance))
-        if waits_for_send:
-            ops.append(wait(template.send, instance))
+def _templates(job: StageJob, table: CommTable) -> dict[tuple[str, int], PassTemplate]:
+    """Return what the passes of each kind and chunk do; chunks alike but for their neighbours share the work."""
+    exchanges: dict[tuple[str, ChunkKind], Around] = {}
+    return {
+        (kind, chunk): pass_template(job, kind, chunk, table, exchanges)
+        for kind in ("F", "B")
+        for chunk in range(job.layout.num_chunks)
+    }
 
 
-def _compute(template: PassTemplate, item: Pass, share: float) -> list[Op]:
-    return [
-        Compute(duration_s=template.duration_s * share, micro_batch=item.micro_batch, chunk=item.chunk, label=item.kind)
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frame:
+    """What stands around the compute of a pass: receive, collectives before and beside it, those after, send."""
+
+    before: tuple[int, ...]
+    """Kinds of the operations before the compute."""
+    after: tuple[int, ...]
+    starts: tuple[int, ...]
+    """Communications started, in order."""
+    waits: tuple[int, ...]
+    """Communications waited for, in order; the neighbour's send first if there is one."""
+    wait_shifts: tuple[int, ...]
+    """Instance of each, less that of the pass."""
+
+
+def _frame(template: PassTemplate, *, waits_for_send: bool) -> _Frame:
+    received = (template.receive,) if template.receive >= 0 else ()
+    sent = (template.send,) if template.send >= 0 else ()
+    held = sent if waits_for_send else ()
+    between = (*template.before, *template.beside, *template.after)
+    num_before, num_beside, num_after = len(template.before), len(template.beside), len(template.after)
+    waits = (*received, *between, *held)
+    return _Frame(
+        before=(_WAIT,) * len(received) + (_START, _WAIT) * num_before + (_START,) * num_beside,
+        after=(_WAIT,) * num_beside + (_START, _WAIT) * num_after + (_START,) * len(sent) + (_WAIT,) * len(held),
+        starts=(*between, *sent),
+        waits=waits,
+        wait_shifts=(template.receive_shift,) * len(received) + (0,) * (len(waits) - len(received)),
+    )
+
+
+def _woven(frames: list[_Frame], instances: Ints, computes: list[list[Op]]) -> list[Op]:
+    """Return the operations of all passes; starts and waits are made as columns, since there are very many."""
+    chain = itertools.chain.from_iterable
+    kinds = chain(
+        (*frame.before, *(_OTHER,) * len(own), *frame.after) for frame, own in zip(frames, computes, strict=True)
+    )
+    started = list(chain(frame.starts for frame in frames))
+    waited = list(chain(frame.waits for frame in frames))
+    started_in = np.repeat(instances, [len(frame.starts) for frame in frames])
+    waited_in = np.repeat(instances, [len(frame.waits) for frame in frames])
+    waited_in += np.fromiter(chain(frame.wait_shifts for frame in frames), dtype=np.int64, count=len(waited))
+    sources: tuple[Iterator[Op], ...] = (
+        iter(many(Start, len(started), comm=started, instance=started_in.tolist())),
+        iter(many(Wait, len(waited), comm=waited, instance=waited_in.tolist())),
+        chain(computes),
+    )
+    return [next(sources[kind]) for kind in kinds]
+
+
+def _cut_computes(
+    templates: Mapping[tuple[str, int], PassTemplate],
+    passes: tuple[Pass, ...],
+    buckets: list[tuple[Bucket, ...]],
+    gathers: list[int],
+    reduces: list[list[int]],
+) -> dict[int, list[Op]]:
+    """Return the computes that buckets cut into pieces, by position among the passes."""
+    cut: dict[int, list[Op]] = {}
+    first = _first_positions(passes, "F") if gathers else {}
+    chain = 0
+    for chunk, position in sorted(first.items(), key=lambda item: item[1]):
+        cut[position], chain = _gathered(templates["F", chunk], passes[position], buckets[chunk], gathers, chain)
+    last = _last_positions(passes, "B") if reduces else {}
+    for chunk, position in last.items():
+        cut[position] = _reduced(templates["B", chunk], passes[position], buckets[chunk], reduces[chunk])
+    return cut
+
+
+def _whole_computes(templates: Mapping[tuple[str, int], PassTemplate], passes: tuple[Pass, ...]) -> list[Compute]:
+    """Return the undivided compute of each pass."""
+    return many(
+        Compute,
+        len(passes),
+        duration_s=[templates[item.kind, item.chunk].duration_s for item in passes],
+        category=itertools.repeat(Category.COMPUTE),
+        micro_batch=[item.micro_batch for item in passes],
+        chunk=[item.chunk for item in passes],
+        label=[item.kind for item in passes],
+    )
+
+
+def _compute(template: PassTemplate, item: Pass, share: float) -> Compute:
+    return Compute(
+        duration_s=template.duration_s * share, micro_batch=item.micro_batch, chunk=item.chunk, label=item.kind
+    )
 
 
 def _first_positions(passes: tuple[Pass, ...], kind: str) -> dict[int, int]:
@@ -105,39 +173,38 @@ def _dp_comms(job: StageJob, buckets: list[tuple[Bucket, ...]], table: CommTable
 
 def _open(gathers: list[int]) -> list[Op]:
     """Return the first gather's start; each following one starts when the one before has been waited for."""
-    return [start(gathers[0], 0)] if gathers else []
+    return [Start(comm=gathers[0], instance=0)] if gathers else []
 
 
 def _gathered(
     template: PassTemplate, item: Pass, buckets: tuple[Bucket, ...], gathers: list[int], chain: int
-) -> tuple[list[list[Op]], int]:
+) -> tuple[list[Op], int]:
     """Return a chunk's first forward pass in pieces, each after its parameters, and the chain's next position.
 
     Waiting for one bucket starts the gather of the next (Megatron-Core ``finish_param_sync``).
     """
-    pieces: list[list[Op]] = []
+    pieces: list[Op] = []
     for bucket in buckets:
-        piece: list[Op] = []
         if chain < len(gathers):
-            piece.append(wait(gathers[chain], 0))
+            pieces.append(Wait(comm=gathers[chain], instance=0))
             chain += 1
             if chain < len(gathers):
-                piece.append(start(gathers[chain], 0))
-        pieces.append(piece + _compute(template, item, bucket.share))
+                pieces.append(Start(comm=gathers[chain], instance=0))
+        pieces.append(_compute(template, item, bucket.share))
     return pieces, chain
 
 
-def _reduced(template: PassTemplate, item: Pass, buckets: tuple[Bucket, ...], reduces: list[int]) -> list[list[Op]]:
+def _reduced(template: PassTemplate, item: Pass, buckets: tuple[Bucket, ...], reduces: list[int]) -> list[Op]:
     """Return a chunk's last backward pass in pieces, each followed by the reduction of its gradients."""
-    return [
-        [*_compute(template, item, bucket.share), start(comm, 0)]
-        for bucket, comm in reversed(list(zip(buckets, reduces, strict=True)))
-    ]
+    pieces: list[Op] = []
+    for bucket, comm in reversed(list(zip(buckets, reduces, strict=True))):
+        pieces += [_compute(template, item, bucket.share), Start(comm=comm, instance=0)]
+    return pieces
 
 
 def _close(job: StageJob, buckets: list[tuple[Bucket, ...]], reduces: list[list[int]], table: CommTable) -> list[Op]:
     """Return what follows the last pass: reductions, tied embedding, gradient norm, optimizer."""
-    ops: list[Op] = [wait(comm, 0) for of_chunk in reversed(reduces) for comm in reversed(of_chunk)]
+    ops: list[Op] = [Wait(comm=comm, instance=0) for of_chunk in reversed(reduces) for comm in reversed(of_chunk)]
     if job.replicas > 1 and not reduces:
         comms = [
             reduce_comm(job.workload, bucket, stage=job.stage, name="") for of_chunk in buckets for bucket in of_chunk
@@ -170,8 +237,8 @@ def _tied_embedding(job: StageJob, table: CommTable) -> list[Op]:
             )
         )
 
-    return [start(exchange(job.stage), 0), wait(exchange(last - job.stage), 0)]
+    return [Start(comm=exchange(job.stage), instance=0), Wait(comm=exchange(last - job.stage), instance=0)]
 
 
 def _now(comm: int) -> list[Op]:
-    return [start(comm, 0), wait(comm, 0)]
+    return [Start(comm=comm, instance=0), Wait(comm=comm, instance=0)]

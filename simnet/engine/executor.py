@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Generator
+from math import inf
 from typing import Any
 
 import simpy
@@ -75,8 +76,7 @@ class _Executor:
         self.now_s = 0.0
         self.is_split = is_split
         book = RateBook(program=program, is_split=in_blocks)
-        full = tuple((1 << g.num_tasks) - 1 for g in program.geometries)
-        self.network = Network(book=book, full=full)
+        self.network = Network(book=book)
         self.parts: list[Participants] = [participants(t) for t in program.transfers]
         self.sink = TraceSink(program=program, book=book)
         self._heap: list[tuple[float, int, int, tuple[Any, ...]]] = []
@@ -119,35 +119,36 @@ class _Executor:
             return
         now = self.now_s = heap[0][0]
         limit = now + SAME_TIME * now
-        sink = self.sink
+        sink, wakes = self.sink, self._wakes
         while heap and heap[0][0] <= limit:
             while heap and heap[0][0] <= limit:
                 _, _, kind, data = heapq.heappop(heap)
                 sink.num_events += 1
-                if kind == _RESUME:
+                if kind == _FINISH:
+                    group, finish_s = data
+                    if group.is_active and group.finish_s == finish_s:
+                        self._finish(group)
+                elif kind == _RESUME:
                     self._wake(*data)
-                elif kind == _BEGIN:
+                else:
                     self._begin(*data)
-                elif _is_due(data):
-                    self._finish(data[0])
-            self._run_woken()
-        self._settle()
-        sink.num_classes = max(sink.num_classes, self._asleep)
-        if self.max_classes is not None and self._asleep > self.max_classes:
-            raise TooManyClassesError
-
-    def _settle(self) -> None:
-        """Share the links anew and note the finishes that changed."""
-        now = self.now_s
+            while wakes:
+                role, pc = key = next(iter(wakes)) if len(wakes) == 1 else min(wakes)
+                self._advance(role, wakes.pop(key), pc)
         for group in self.network.settle(now):
-            if group.finish_s < float("inf"):
+            if group.finish_s < inf:
                 self._push(max(group.finish_s, now), _FINISH, (group, group.finish_s))
+        if self._asleep > sink.num_classes:
+            sink.num_classes = self._asleep
+            if self.max_classes is not None and self._asleep > self.max_classes:
+                raise TooManyClassesError
 
     def _push(self, time_s: float, kind: int, data: tuple[Any, ...]) -> None:
         self._order += 1
         heapq.heappush(self._heap, (time_s, self._order, kind, data))
 
     def _pieces(self, mask: int) -> list[int]:
+        """Single members of a set, or the set itself where classes are in use."""
         if not self.is_split:
             return [mask]
         return [1 << bit for bit in range(mask.bit_length()) if mask >> bit & 1]
@@ -158,12 +159,6 @@ class _Executor:
         key = (role, pc)
         self._asleep -= 1
         self._wakes[key] = self._wakes.get(key, 0) | mask
-
-    def _run_woken(self) -> None:
-        wakes = self._wakes
-        while wakes:
-            key = min(wakes)
-            self._advance(key[0], wakes.pop(key), key[1])
 
     def _advance(self, role: int, mask: int, pc: int) -> None:
         """Run a class until it computes, waits or ends."""
@@ -189,7 +184,7 @@ class _Executor:
             if slice_:
                 end_s = self.now_s + duration_s * factor
                 self.sink.compute(role, slice_, pc, self.now_s, end_s)
-                for piece in self._pieces(slice_):
+                for piece in self._pieces(slice_) if self.is_split else (slice_,):
                     self._asleep += 1
                     self._push(end_s, _RESUME, (role, piece, pc + 1))
 
@@ -232,20 +227,32 @@ class _Executor:
         for tasks, latency_s, size_bytes in part.parts:
             slice_ = fresh & tasks
             if slice_:
-                for piece in self._pieces(slice_):
-                    data = (instance, piece, size_bytes, self.now_s)
-                    self._push(self.now_s + latency_s, _BEGIN, data)
+                for piece in self._pieces(slice_) if self.is_split else (slice_,):
+                    self._expect(instance, piece, size_bytes, self.now_s + latency_s)
+
+    def _expect(self, instance: Instance, mask: int, size_bytes: float, begin_s: float) -> None:
+        """Tasks whose starters are ready flow after their latency."""
+        now, network = self.now_s, self.network
+        geometry = instance.part.geometry
+        if size_bytes > 0:
+            group = network.reserve(instance, (geometry, mask), size_bytes, now, begin_s)
+            if group is not None:
+                self._push(group.finish_s, _FINISH, (group, group.finish_s))
+                return
+            for other in network.announce(geometry, now):
+                network.announce(other.key[0], now)
+                self._push(other.since_s, _BEGIN, (other.owner, other.key[1], other.left_bytes, other.started_s))
+        self._push(begin_s, _BEGIN, (instance, mask, size_bytes, now))
 
     def _begin(self, instance: Instance, mask: int, size_bytes: float, started_s: float) -> None:
-        if size_bytes <= 0:
+        if size_bytes > 0:
+            self.network.begin(instance, (instance.part.geometry, mask), size_bytes, started_s, self.now_s)
+        else:
             self._complete(instance, mask, started_s)
-            return
-        geometry = self.program.transfers[instance.transfer].geometry
-        self.network.begin(instance, geometry, mask, size_bytes, started_s, self.now_s)
 
     def _finish(self, group: Group) -> None:
         self.network.end(group)
-        self._complete(group.owner, group.mask, group.started_s)
+        self._complete(group.owner, group.key[1], group.started_s)
 
     def _complete(self, instance: Instance, mask: int, started_s: float) -> None:
         part = instance.part
@@ -292,14 +299,12 @@ class _Executor:
         )
 
 
-def _is_due(data: tuple[Any, ...]) -> bool:
-    """Whether an end of a group still stands: its rate has not changed since."""
-    group, finish_s = data
-    return bool(group.is_active and group.finish_s == finish_s)
-
-
 def _is_stale(event: tuple[float, int, int, tuple[Any, ...]]) -> bool:
-    return event[2] == _FINISH and not _is_due(event[3])
+    """Whether the event is an end that no longer stands: the group's rate has changed since."""
+    if event[2] != _FINISH:
+        return False
+    group, finish_s = event[3]
+    return not (group.is_active and group.finish_s == finish_s)
 
 
 def _shift(mask: int, by: int) -> int:

@@ -3,50 +3,68 @@
 A group starts with one size, moves at one rate, and splits where a solve gives its tasks
 different rates. When groups come or go, only the connected components that they touch are
 looked up again; a group whose rate did not change keeps its finish time to the last bit.
+
+Fixed-rate arithmetic: a group that meets no other keeps the rate that it has alone, so its end is
+known when its latency begins. Such a group is *reserved*: it costs one event, its end. When
+another that it could meet is announced, it becomes an ordinary group again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
+from simnet.engine.couplings import Key
 from simnet.engine.participants import Instance
-from simnet.engine.rates import Key, RateBook, Upstream
+from simnet.engine.rates import Part, RateBook, Upstream
 
 SAME_RATE = 1e-12
 """Relative: a rate this close to the old one leaves the finish time as it was."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class Group:
     """Tasks of one transfer instance that started together and move at one rate."""
 
-    serial: int
-    owner: Instance
-    geometry: int
-    mask: int
-    """Tasks, as a bit mask."""
-    left_bytes: float
-    """Still to move, as of ``since_s``."""
-    started_s: float
-    """When the last starter was ready (before any latency)."""
-    since_s: float
-    rate: float = 0.0
-    finish_s: float = float("inf")
-    is_active: bool = True
-    near: dict[int, Group] = field(default_factory=dict)
-    """Active groups with which it can hold one another back, by serial number."""
-    above: dict[int, Group] = field(default_factory=dict)
-    """Active groups whose leavings it shares."""
-    below: dict[int, Group] = field(default_factory=dict)
-    """Active groups that share its leavings."""
+    __slots__ = (
+        "above",
+        "below",
+        "finish_s",
+        "is_active",
+        "key",
+        "left_bytes",
+        "near",
+        "owner",
+        "rate",
+        "serial",
+        "since_s",
+        "started_s",
+    )
 
-    key: Key = field(init=False)
-    """What a solve has to know of the group."""
+    def __init__(
+        self, serial: int, owner: Instance, key: Key, left_bytes: float, started_s: float, since_s: float
+    ) -> None:
+        """Start without a rate.
 
-    def __post_init__(self) -> None:
-        """Make the key once; it is asked for often."""
-        self.key = (self.geometry, self.mask)
+        Parameters
+        ----------
+        serial
+            Number of the group; later ones have larger numbers.
+        owner
+            The use of a transfer that its tasks belong to.
+        key
+            Geometry and tasks: what a solve has to know of the group.
+        left_bytes
+            Still to move, as of ``since_s``.
+        started_s
+            When the last starter was ready (before any latency).
+        """
+        self.serial, self.owner, self.key = serial, owner, key
+        self.left_bytes, self.started_s, self.since_s = left_bytes, started_s, since_s
+        self.rate, self.finish_s, self.is_active = 0.0, inf, True
+        self.near: dict[int, Group] = {}  # active groups with which it can hold one another back, by serial number
+        self.above: dict[int, Group] = {}  # active groups whose leavings it shares
+        self.below: dict[int, Group] = {}  # active groups that share its leavings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,44 +72,79 @@ class Network:
     """The groups under way and their rates."""
 
     book: RateBook
-    full: tuple[int, ...]
-    """Bit mask of all tasks, by geometry."""
-    _by_geometry: dict[int, dict[int, Group]] = field(default_factory=dict)
-    _neighbours: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """Geometries beside, above and below each, as bit masks."""
-    _on_wire: int = 0
+    on_wire: int = 0
     """Geometries that have active groups, as a bit mask."""
+    reserved: int = 0
+    """Geometries that have a reserved group, as a bit mask."""
+    announced: int = 0
+    """Geometries that have groups in their latency, the reserved left out, as a bit mask."""
+    _by_geometry: dict[int, dict[int, Group]] = field(default_factory=dict)
+    _reserved: dict[int, dict[int, Group]] = field(default_factory=dict)
+    _num_announced: dict[int, int] = field(default_factory=dict)
     _touched: dict[int, dict[int, Group]] = field(default_factory=dict)
     """Groups whose rates may have changed, by level of their block."""
     _serial: int = 0
 
-    def begin(
-        self,
-        owner: Instance,
-        geometry: int,
-        mask: int,
-        size: float,
-        started_s: float,
-        now_s: float,
-    ) -> Group:
-        """Put tasks on the wire; their rate comes with the next ``settle``."""
-        group = Group(
-            serial=self._next_serial(),
-            owner=owner,
-            geometry=geometry,
-            mask=mask,
-            left_bytes=size,
-            started_s=started_s,
-            since_s=now_s,
-        )
+    # -- before the first byte --------------------------------------------------------------
+
+    def reserve(self, owner: Instance, key: Key, size: float, started_s: float, begin_s: float) -> Group | None:
+        """Group whose end is known because it meets no other; None if it may meet one."""
+        beside, above, below = self.book.couplings.around(key[0])
+        if (beside | above | below) & (self.on_wire | self.reserved | self.announced):
+            return None
+        parts = self.book.alone(key)
+        rate = parts[0][1]
+        if len(parts) > 1 or rate <= 0:
+            return None
+        group = Group(self._next_serial(), owner, key, size, started_s, begin_s)
+        group.rate, group.finish_s = rate, begin_s + size / rate
+        self._reserved.setdefault(key[0], {})[group.serial] = group
+        self.reserved |= 1 << key[0]
+        return group
+
+    def announce(self, geometry: int, now_s: float) -> list[Group]:
+        """Expect tasks after their latency; reserved groups that they could meet and that have not begun."""
+        self._num_announced[geometry] = self._num_announced.get(geometry, 0) + 1
+        self.announced |= 1 << geometry
+        beside, above, below = self.book.couplings.around(geometry)
+        meets = (beside | above | below) & self.reserved
+        put_off: list[Group] = []
+        while meets:
+            lowest = meets & -meets
+            meets ^= lowest
+            for group in list(self._reserved[lowest.bit_length() - 1].values()):
+                self._unreserve(group)
+                if group.since_s > now_s:
+                    group.is_active = False
+                    put_off.append(group)
+                else:
+                    self.book.solve((group.key,))
+                    self._insert(group)
+        return put_off
+
+    def begin(self, owner: Instance, key: Key, size: float, started_s: float, now_s: float) -> None:
+        """Put announced tasks on the wire; their rate comes with the next ``settle``."""
+        geometry = key[0]
+        left = self._num_announced[geometry] = self._num_announced[geometry] - 1
+        if not left:
+            self.announced &= ~(1 << geometry)
+        group = Group(self._next_serial(), owner, key, size, started_s, now_s)
         self._insert(group)
         self._touch(group)
-        return group
+
+    # -- on the wire ------------------------------------------------------------------------
 
     def end(self, group: Group) -> None:
         """Take a finished group off; those that it coupled with will be settled anew."""
+        if self.reserved >> group.key[0] & 1 and group.serial in self._reserved[group.key[0]]:
+            self._unreserve(group)
+            self.book.solve((group.key,))
+            group.is_active = False
+            return
         self._remove(group)
-        for other in (*group.near.values(), *group.below.values()):
+        for other in group.near.values():
+            self._touch(other)
+        for other in group.below.values():
             self._touch(other)
 
     def settle(self, now_s: float) -> list[Group]:
@@ -99,7 +152,7 @@ class Network:
         changed: list[Group] = []
         touched = self._touched
         while touched:
-            level = min(touched)
+            level = next(iter(touched)) if len(touched) == 1 else min(touched)
             groups = touched[level]
             if not groups:
                 del touched[level]
@@ -110,67 +163,64 @@ class Network:
             component = _component(seed) if seed.near else (seed,)
             for group in component:
                 groups.pop(group.serial, None)
-            self._apply(component, now_s, changed)
+            solution = self.book.solve(tuple([group.key for group in component]), _upstream(component))
+            for group, parts in zip(component, solution.parts, strict=True):
+                self._apply(group, parts, now_s, changed)
         return changed
-
-    def _touch(self, group: Group) -> None:
-        level = self.book.blocks.level[group.geometry]
-        self._touched.setdefault(level, {})[group.serial] = group
 
     def active(self) -> list[Group]:
         """Return the groups under way, oldest first."""
-        found = [g for groups in self._by_geometry.values() for g in groups.values()]
-        return sorted(found, key=lambda group: group.serial)
+        every = (*self._by_geometry.values(), *self._reserved.values())
+        return sorted((g for groups in every for g in groups.values()), key=lambda group: group.serial)
 
-    def _apply(self, component: Sequence[Group], now_s: float, changed: list[Group]) -> None:
-        solution = self.book.solve(tuple(group.key for group in component), _upstream(component))
-        for group, parts in zip(component, solution.parts, strict=True):
-            if len(parts) == 1:
-                if _set_rate(group, parts[0][1], now_s):
-                    changed.append(group)
-                    for other in group.below.values():
-                        self._touch(other)
-                continue
-            self._remove(group)
-            for other in group.below.values():
-                self._touch(other)
-            for mask, rate in parts:
-                piece = Group(
-                    serial=self._next_serial(),
-                    owner=group.owner,
-                    geometry=group.geometry,
-                    mask=mask,
-                    left_bytes=group.left_bytes,
-                    started_s=group.started_s,
-                    since_s=group.since_s,
-                    rate=group.rate,
-                    finish_s=group.finish_s,
-                )
-                _set_rate(piece, rate, now_s)
-                self._insert(piece)
-                changed.append(piece)
+    def _touch(self, group: Group) -> None:
+        level = self.book.blocks.level[group.key[0]]
+        groups = self._touched.get(level)
+        if groups is None:
+            groups = self._touched[level] = {}
+        groups[group.serial] = group
+
+    def _apply(self, group: Group, parts: tuple[Part, ...], now_s: float, changed: list[Group]) -> None:
+        """Move a group at its new rate, in pieces where its tasks have different ones."""
+        if len(parts) == 1:
+            if _set_rate(group, parts[0][1], now_s):
+                changed.append(group)
+                for other in group.below.values():
+                    self._touch(other)
+            return
+        self._remove(group)
+        for other in group.below.values():
+            self._touch(other)
+        for mask, rate in parts:
+            key = (group.key[0], mask)
+            piece = Group(self._next_serial(), group.owner, key, group.left_bytes, group.started_s, group.since_s)
+            piece.rate, piece.finish_s = group.rate, group.finish_s
+            _set_rate(piece, rate, now_s)
+            self._insert(piece)
+            changed.append(piece)
 
     def _insert(self, group: Group) -> None:
         """Add a group and note which others it depends on, and which on it."""
-        near, above, below = self._neighbours.get(group.geometry) or self._around(group.geometry)
-        book, on_wire, serial = self.book, self._on_wire, group.serial
-        if near & on_wire:
-            for other in self._groups_of(near & on_wire):
-                if self._are_full(group, other) or book.couples(group.key, other.key):
+        key, serial, on_wire = group.key, group.serial, self.on_wire
+        couplings = self.book.couplings
+        beside, above, below = couplings.around(key[0])
+        if beside & on_wire:
+            for other in self._groups_of(beside & on_wire):
+                if couplings.couples(key, other.key):
                     group.near[other.serial] = other
                     other.near[serial] = group
         if above & on_wire:
             for other in self._groups_of(above & on_wire):
-                if self._are_full(group, other) or book.feeds(other.key, group.key):
+                if couplings.feeds(other.key, key):
                     group.above[other.serial] = other
                     other.below[serial] = group
         if below & on_wire:
             for other in self._groups_of(below & on_wire):
-                if self._are_full(group, other) or book.feeds(group.key, other.key):
+                if couplings.feeds(key, other.key):
                     group.below[other.serial] = other
                     other.above[serial] = group
-        self._by_geometry.setdefault(group.geometry, {})[serial] = group
-        self._on_wire = on_wire | 1 << group.geometry
+        self._by_geometry.setdefault(key[0], {})[serial] = group
+        self.on_wire = on_wire | 1 << key[0]
 
     def _groups_of(self, geometries: int) -> list[Group]:
         """Active groups of the geometries of a bit mask."""
@@ -181,31 +231,25 @@ class Network:
             geometries ^= lowest
         return found
 
-    def _around(self, geometry: int) -> tuple[int, int, int]:
-        """Geometries beside, above and below one, as bit masks."""
-        book = self.book
-        above = sum(1 << g for g in range(len(self.full)) if geometry in book.downstream(g))
-        beside = sum(1 << g for g in book.neighbours(geometry))
-        below = sum(1 << g for g in book.downstream(geometry))
-        self._neighbours[geometry] = (beside, above, below)
-        return beside, above, below
-
-    def _are_full(self, group: Group, other: Group) -> bool:
-        full = self.full
-        return group.mask == full[group.geometry] and other.mask == full[other.geometry]
-
     def _remove(self, group: Group) -> None:
-        groups = self._by_geometry[group.geometry]
-        del groups[group.serial]
+        geometry, serial = group.key[0], group.serial
+        groups = self._by_geometry[geometry]
+        del groups[serial]
         if not groups:
-            self._on_wire &= ~(1 << group.geometry)
+            self.on_wire &= ~(1 << geometry)
         group.is_active = False
         for other in group.near.values():
-            del other.near[group.serial]
+            del other.near[serial]
         for other in group.above.values():
-            del other.below[group.serial]
+            del other.below[serial]
         for other in group.below.values():
-            del other.above[group.serial]
+            del other.above[serial]
+
+    def _unreserve(self, group: Group) -> None:
+        groups = self._reserved[group.key[0]]
+        del groups[group.serial]
+        if not groups:
+            self.reserved &= ~(1 << group.key[0])
 
     def _next_serial(self) -> int:
         self._serial += 1
@@ -228,8 +272,11 @@ def _upstream(component: Sequence[Group]) -> tuple[Upstream, ...]:
     """Rates that a component has to take as they are."""
     above: dict[int, Group] = {}
     for group in component:
-        above.update(group.above)
-    return tuple(sorted((g.geometry, g.mask, g.rate) for g in above.values()))
+        if group.above:
+            above.update(group.above)
+    if not above:
+        return ()
+    return tuple(sorted((*g.key, g.rate) for g in above.values()))
 
 
 def _by_key(group: Group) -> tuple[Key, int]:
@@ -237,12 +284,12 @@ def _by_key(group: Group) -> tuple[Key, int]:
 
 
 def _set_rate(group: Group, rate: float, now_s: float) -> bool:
-    """Move the group to a new rate; False if it is the one that it has."""
+    """Move the group at a new rate; False if it is the one that it has."""
     if rate > 0 and (rate == group.rate or abs(rate - group.rate) <= SAME_RATE * group.rate):
         return False
     group.left_bytes -= group.rate * (now_s - group.since_s)
     group.left_bytes = max(group.left_bytes, 0.0)
     group.since_s = now_s
     group.rate = rate
-    group.finish_s = now_s + group.left_bytes / rate if rate > 0 else float("inf")
+    group.finish_s = now_s + group.left_bytes / rate if rate > 0 else inf
     return True

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simnet.engine.program import ActorSets, Transfer
-from simnet.engine.rates import bits_to_index, index_to_bits
+from simnet.engine.masks import bits_to_index, index_to_bits
 
 
 @dataclass(slots=True, kw_only=True)
 class Participants:
     """Starters and waiters of one transfer; masks are relative to ``first_actor``."""
 
+    geometry: int
+    """Index into ``Program.geometries``."""
     num_tasks: int
     first_starter: int
     num_starters: int
@@ -68,9 +70,8 @@ def participants(transfer: Transfer) -> Participants:
     first_starter, last_starter = int(starters.actor.min()), int(starters.actor.max())
     first_waiter, last_waiter = int(waiters.actor.min()), int(waiters.actor.max())
     num_tasks = len(transfer.size_bytes)
-    pairs = np.stack([transfer.latency_s, transfer.size_bytes], axis=1)
-    kinds, which = np.unique(pairs, axis=0, return_inverse=True)
     return Participants(
+        geometry=transfer.geometry,
         num_tasks=num_tasks,
         first_starter=first_starter,
         num_starters=last_starter - first_starter + 1,
@@ -78,10 +79,19 @@ def participants(transfer: Transfer) -> Participants:
         num_waiters=last_waiter - first_waiter + 1,
         starters=starters,
         waiters=waiters,
-        parts=tuple(
-            (index_to_bits(np.flatnonzero(which.ravel() == k), num_tasks), lat, size)
-            for k, (lat, size) in enumerate(kinds.tolist())
-        ),
+        parts=_by_latency_and_size(transfer),
+    )
+
+
+def _by_latency_and_size(transfer: Transfer) -> tuple[tuple[int, float, float], ...]:
+    num_tasks = len(transfer.size_bytes)
+    pairs = np.stack([transfer.latency_s, transfer.size_bytes], axis=1)
+    if (pairs == pairs[0]).all():
+        return (((1 << num_tasks) - 1, float(pairs[0, 0]), float(pairs[0, 1])),)
+    kinds, which = np.unique(pairs, axis=0, return_inverse=True)
+    return tuple(
+        (index_to_bits(np.flatnonzero(which.ravel() == k), num_tasks), lat, size)
+        for k, (lat, size) in enumerate(kinds.tolist())
     )
 
 

@@ -14,8 +14,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.blocks import Blocks, split, whole
-from simnet.engine.incidence import Incidence, distinct, take_rows
+from simnet.engine.blocks import STRICT, Blocks, split, whole
+from simnet.engine.couplings import Couplings, Key
+from simnet.engine.incidence import Incidence, distinct
+from simnet.engine.masks import bits_to_index as bits_to_index
+from simnet.engine.masks import index_to_bits, rows_of
 from simnet.engine.program import Program
 from simnet.engine.sharing import NO_LINK, max_min_rates
 from simnet.errors import PhysicsError, Problem
@@ -24,8 +27,6 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Part = tuple[int, float]
 """Tasks (bit mask) that move at one rate, and that rate [bytes/s]."""
-Key = tuple[int, int]
-"""A geometry and the tasks of it that are active (bit mask)."""
 Upstream = tuple[int, int, float]
 """A geometry, the tasks of it that are active (bit mask), and their rate [bytes/s]."""
 
@@ -33,19 +34,6 @@ SAME_RATE = 1e-12
 """Relative: rates this close are one rate."""
 CAPACITY_SLACK = 1e-9
 """Relative: how far the sum of rates may pass a capacity before it counts as a fault."""
-
-
-def bits_to_index(mask: int, count: int) -> IntArray:
-    """Positions of the set bits of ``mask``, ascending, shape (popcount,)."""
-    data = np.frombuffer(mask.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
-    return np.flatnonzero(np.unpackbits(data, bitorder="little", count=count))
-
-
-def index_to_bits(index: IntArray, count: int) -> int:
-    """Bit mask with the given positions set."""
-    flags = np.zeros(count, dtype=np.uint8)
-    flags[index] = 1
-    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 class CrowdedError(Exception):
@@ -57,6 +45,21 @@ class Solution:
     """Rates of one component: per key of the component, its tasks grouped by rate."""
 
     parts: tuple[tuple[Part, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Filled:
+    """A solved component and what it does to the network."""
+
+    solution: Solution
+    link: IntArray
+    """Links that the component loads, ascending."""
+    used: FloatArray
+    """Rate that it puts on each of them [bytes/s]."""
+    holds: NDArray[np.bool_]
+    """Which of them can hold one of its tasks back."""
+    bottleneck: IntArray
+    """Links that do."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,91 +76,29 @@ class RateBook:
     """Resources that held a task back at least once."""
     blocks: Blocks = field(init=False)
     """Who can hold whom back."""
+    couplings: Couplings = field(init=False)
+    """Who meets whom."""
     is_split: bool = True
     """Whether to solve in blocks; without, everything that shares a link is solved together."""
     _solutions: dict[tuple[tuple[Key, ...], tuple[Upstream, ...]], Solution] = field(default_factory=dict)
-    _loads: dict[tuple[bool, Key], IntArray] = field(default_factory=dict)
-    _couples: dict[tuple[bool, Key, Key], bool] = field(default_factory=dict)
-    _full: list[int] = field(init=False)
+    _free: dict[tuple[Key, ...], _Filled] = field(default_factory=dict)
+    _caps: dict[int, FloatArray] = field(default_factory=dict)
+    _passed: dict[Key, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+    _taken: FloatArray = field(init=False)
     _marks: NDArray[np.bool_] = field(init=False)
-    _holding: list[Incidence] = field(init=False)
-    _passing: list[Incidence] = field(init=False)
-    _adjacent: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] | None = None
 
     def __post_init__(self) -> None:
         """Start with nothing known."""
-        size = len(self.program.capacity)
-        self.peak = np.zeros(size)
-        self.bound_by = np.zeros(size, dtype=bool)
-        self._marks = np.zeros(size, dtype=bool)
-        self._full = [(1 << g.num_tasks) - 1 for g in self.program.geometries]
-        geometries, can_bind = self.program.geometries, self.program.can_bind
+        program = self.program
+        size = len(program.capacity)
+        self.peak, self._taken = np.zeros(size), np.zeros(size)
+        self.bound_by, self._marks = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
         self.blocks = (
-            split(geometries, self.program.capacity, can_bind) if self.is_split else whole(geometries, can_bind)
+            split(program.geometries, program.capacity, program.can_bind)
+            if self.is_split
+            else whole(program.geometries, program.can_bind)
         )
-        self._holding = [_flagged(g.incidence, flags) for g, flags in zip(geometries, self.blocks.holds, strict=True)]
-        self._passing = [_flagged(g.incidence, flags) for g, flags in zip(geometries, self.blocks.passes, strict=True)]
-
-    def neighbours(self, geometry: int) -> tuple[int, ...]:
-        """Geometries with which this one holds one another back, itself included."""
-        return self._adjacency()[0][geometry]
-
-    def downstream(self, geometry: int) -> tuple[int, ...]:
-        """Geometries that share what this one leaves."""
-        return self._adjacency()[1][geometry]
-
-    def _adjacency(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Neighbours and downstream geometries of every geometry, found link by link.
-
-        Most links carry one of a few sets of geometries; each set is looked at once.
-        """
-        if self._adjacent is None:
-            holding = _geometries_by_link(self._holding, len(self.peak))
-            passing = _geometries_by_link(self._passing, len(self.peak))
-            beside: list[set[int]] = [set() for _ in self._full]
-            below: list[set[int]] = [set() for _ in self._full]
-            for held, passed in set(zip(holding, passing, strict=True)):
-                for one in held:
-                    beside[one].update(held)
-                for one in passed:
-                    below[one].update(held)
-            level = self.blocks.level
-            self._adjacent = (
-                [tuple(sorted(group)) for group in beside],
-                [tuple(sorted(o for o in group if level[o] > level[g])) for g, group in enumerate(below)],
-            )
-        return self._adjacent
-
-    def couples(self, one: Key, other: Key) -> bool:
-        """Whether two active sets of tasks can hold one another back."""
-        pair = (one, other) if one <= other else (other, one)
-        return self._share(False, *pair)
-
-    def feeds(self, one: Key, other: Key) -> bool:
-        """Whether the second shares what the first leaves, but cannot hold it back."""
-        if self.blocks.level[one[0]] >= self.blocks.level[other[0]]:
-            return False
-        return self._share(True, one, other)
-
-    def _share(self, is_feed: bool, one: Key, other: Key) -> bool:
-        known = self._couples.get((is_feed, one, other))
-        if known is None:
-            first, second = self._load(is_feed, one), self._load(False, other)
-            self._marks[first] = True
-            known = bool(self._marks[second].any())
-            self._marks[first] = False
-            self._couples[is_feed, one, other] = known
-        return known
-
-    def _load(self, passes: bool, key: Key) -> IntArray:
-        """Links that can hold a key's tasks back, or that it passes on the way; ascending."""
-        known = self._loads.get((passes, key))
-        if known is None:
-            taken = (self._passing if passes else self._holding)[key[0]]
-            rows = bits_to_index(key[1], taken.num_flows)
-            known, _ = distinct(take_rows(taken, rows).link, len(self.peak))
-            self._loads[passes, key] = known
-        return known
+        self.couplings = Couplings(program=program, blocks=self.blocks)
 
     def solve(self, component: tuple[Key, ...], upstream: tuple[Upstream, ...] = ()) -> Solution:
         """Rates of the keys of one component, in their order (keys must be sorted).
@@ -180,45 +121,106 @@ class RateBook:
             self._solutions[component, upstream] = known
         return known
 
+    def alone(self, key: Key) -> tuple[Part, ...]:
+        """Tasks of a key grouped by rate when nothing else is under way; say so with ``note_alone``."""
+        known = self._alone.get(key)
+        if known is None:
+            known = self._alone[key] = self._fill((key,), self.program.capacity)
+        return known.parts[0]
+
+    def note_alone(self, key: Key) -> None:
+        """Note the use of links by a key's tasks, which went alone."""
+        if key not in self._noted:
+            self._noted.add(key)
+            self._note(self._alone[key])
+
     def lone_rates(self, geometry: int) -> FloatArray:
         """Rate of each task of a geometry when it is alone on its links [bytes/s]."""
         record = self.program.geometries[geometry]
         return np.minimum(record.cap, _lone_cap(record.incidence, self.program.capacity))
 
+    def lone_rates(self, geometry: int) -> FloatArray:
+        """Rate of each task of a geometry when it is alone on its links [bytes/s]."""
+        record = self.program.geometries[geometry]
+        return np.minimum(record.cap, _lone_cap(record.incidence, self.program.capacity))
+
+    def alone(self, key: Key) -> tuple[Part, ...]:
+        """Tasks of a key grouped by rate if nothing else is under way; ``solve`` it when that has come true."""
+        return self._fill_free((key,)).solution.parts[0]
+
     def _solve(self, component: tuple[Key, ...], upstream: tuple[Upstream, ...]) -> Solution:
-        rows = [bits_to_index(mask, self.program.geometries[geometry].num_tasks) for geometry, mask in component]
+        """Rates beside upstream tasks; if those leave room for the rates without them, these are the answer.
+
+        A max-min allocation stays one when capacity goes that it does not use.
+        """
+        found = self._fill_free(component)
+        taken = self._taken
+        passed = [(self._passed_by((geometry, mask)), rate) for geometry, mask, rate in upstream]
+        for (link, coef), rate in passed:
+            taken[link] += coef * rate
+        beside = taken[found.link]
+        fits = found.used + beside <= STRICT * self.program.capacity[found.link]
+        if not np.all(fits | ~found.holds | (beside == 0)):
+            found = self._fill(component, np.maximum(self.program.capacity - taken, 0))
+        for (link, _), _ in passed:
+            taken[link] = 0
+        self._note(found, beside)
+        return found.solution
+
+    def _fill_free(self, component: tuple[Key, ...]) -> _Filled:
+        """Rates of a component with nothing upstream."""
+        known = self._free.get(component)
+        if known is None:
+            known = self._free[component] = self._fill(component, self.program.capacity)
+        return known
+
+    def _passed_by(self, key: Key) -> tuple[IntArray, FloatArray]:
+        """Links that a key's tasks pass without being held back there, and the coefficients on each summed."""
+        known = self._passed.get(key)
+        if known is None:
+            passing = rows_of(self.couplings.passing[key[0]], key[1])
+            link, place = distinct(passing.link, len(self.peak))
+            coef = np.bincount(place, weights=passing.coef, minlength=len(link))
+            known = self._passed[key] = (link, coef.astype(np.float64, copy=False))
+        return known
+
+    def _fill(self, component: tuple[Key, ...], capacity: FloatArray) -> _Filled:
+        """Solve a component on what is left of each link [bytes/s]."""
+        full = _stack([rows_of(self.program.geometries[g].incidence, mask) for g, mask in component])
+        binding = _stack([rows_of(self.couplings.holding[g], mask) for g, mask in component])
         geometries = [self.program.geometries[geometry] for geometry, _ in component]
-        full = stack_rows([g.incidence for g in geometries], rows)
-        binding = stack_rows([self._holding[index] for index, _ in component], rows)
-        cap = np.concatenate([g.cap[r] for g, r in zip(geometries, rows, strict=True)])
+        rows = [bits_to_index(mask, g.num_tasks) for (_, mask), g in zip(component, geometries, strict=True)]
+        cap = np.concatenate([self._cap(g)[r] for (g, _), r in zip(component, rows, strict=True)])
         weight = np.concatenate([g.weight[r] for g, r in zip(geometries, rows, strict=True)])
-        cap = np.minimum(cap, _lone_cap(full, self.program.capacity))
-        capacity = self._left(upstream) if upstream else self.program.capacity
         self._check_crowd(binding, weight)
         rates = max_min_rates(capacity, binding, cap=cap, weight=weight)
         self.num_solves += 1
         self.num_rounds += rates.rounds
         self.largest_solve = max(self.largest_solve, len(cap))
-        self._observe(full, rates.rate, self.program.capacity - capacity)
-        held = rates.bottleneck[rates.bottleneck != NO_LINK]
-        self.bound_by[held] = True
+        link, place = distinct(full.link, len(self.peak))
+        used = np.bincount(place, weights=full.coef * np.repeat(rates.rate, np.diff(full.indptr)), minlength=len(link))
+        self._marks[binding.link] = True
+        holds = self._marks[link]
+        self._marks[binding.link] = False
         bounds = np.cumsum([0, *(len(r) for r in rows)])
-        return Solution(
-            parts=tuple(
-                _group_by_rate(rates.rate[bounds[i] : bounds[i + 1]], rows[i], g.num_tasks)
-                for i, g in enumerate(geometries)
-            )
+        parts = tuple(
+            _group_by_rate(rates.rate[bounds[i] : bounds[i + 1]], rows[i], g.num_tasks)
+            for i, g in enumerate(geometries)
+        )
+        return _Filled(
+            solution=Solution(parts=parts),
+            link=link,
+            used=used.astype(np.float64, copy=False),
+            holds=holds,
+            bottleneck=rates.bottleneck[rates.bottleneck != NO_LINK],
         )
 
-    def _left(self, upstream: tuple[Upstream, ...]) -> FloatArray:
-        """Capacity that upstream tasks leave [bytes/s]."""
-        left = self.program.capacity.copy()
-        for geometry, mask, rate in upstream:
-            record = self.program.geometries[geometry]
-            rows = bits_to_index(mask, record.num_tasks)
-            passing = take_rows(self._passing[geometry], rows)
-            np.subtract.at(left, passing.link, passing.coef * rate)
-        return np.maximum(left, 0)
+    def _cap(self, geometry: int) -> FloatArray:
+        """Largest rate of each task, alone on its links [bytes/s]."""
+        known = self._caps.get(geometry)
+        if known is None:
+            known = self._caps[geometry] = self.lone_rates(geometry)
+        return known
 
     def _check_crowd(self, binding: Incidence, weight: FloatArray) -> None:
         if not self.is_split or len(binding.link) == 0:
@@ -228,61 +230,38 @@ class RateBook:
         if np.any(crowd > self.blocks.allowed_load):
             raise CrowdedError
 
-    def _observe(self, full: Incidence, rate: FloatArray, taken: FloatArray) -> None:
-        """Note the peak use of every resource; no sum of rates may pass a capacity."""
-        if len(full.link) == 0:  # groups of one member
+    def _note(self, filled: _Filled, beside: FloatArray) -> None:
+        """Note what holds tasks back and the peak use of links; no sum of rates may pass a capacity."""
+        link, used = filled.link, filled.used + beside
+        self.bound_by[filled.bottleneck] = True
+        if len(link) == 0:  # groups of one member
             return
-        used = np.bincount(
-            full.link,
-            weights=full.coef * np.repeat(rate, np.diff(full.indptr)),
-            minlength=len(self.peak),
-        )
-        used += np.where(used > 0, taken, 0)
-        capacity = self.program.capacity
+        capacity = self.program.capacity[link]
         share = np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0)
         worst = int(np.argmax(share))
         if share[worst] > 1 + CAPACITY_SLACK:
             raise PhysicsError(
                 Problem(
                     message="rates add up to more than a link carries",
-                    found=f"{share[worst]:.12f} of resource {worst}",
+                    found=f"{share[worst]:.12f} of resource {link[worst]}",
                     allowed="1",
                     hint="a bug in the engine; please report the scenario",
                 )
             )
-        np.maximum(self.peak, share, out=self.peak)
+        self.peak[link] = np.maximum(self.peak[link], share)
 
 
-def _geometries_by_link(incidences: Sequence[Incidence], num_links: int) -> list[tuple[int, ...]]:
-    """Geometries that use each link."""
-    found: list[list[int]] = [[] for _ in range(num_links)]
-    for index, incidence in enumerate(incidences):
-        for link in np.unique(incidence.link).tolist():
-            found[link].append(index)
-    return [tuple(group) for group in found]
-
-
-def stack_rows(incidences: Sequence[Incidence], rows: Sequence[IntArray]) -> Incidence:
-    """Put the chosen rows of several incidences under one another."""
-    taken = [take_rows(one, r) for one, r in zip(incidences, rows, strict=True)]
-    counts = np.concatenate([np.diff(t.indptr) for t in taken])
+def _stack(parts: Sequence[Incidence]) -> Incidence:
+    """Put incidences under one another."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.concatenate([np.diff(t.indptr) for t in parts])
     indptr = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=indptr[1:])
     return Incidence(
         indptr=indptr,
-        link=np.concatenate([t.link for t in taken]),
-        coef=np.concatenate([t.coef for t in taken]),
-    )
-
-
-def _flagged(incidence: Incidence, kept: NDArray[np.bool_]) -> Incidence:
-    """Return the incidence with the flagged entries only."""
-    total = np.zeros(len(kept) + 1, dtype=np.int64)
-    np.cumsum(kept, out=total[1:])
-    return Incidence(
-        indptr=total[incidence.indptr],
-        link=incidence.link[kept],
-        coef=incidence.coef[kept],
+        link=np.concatenate([t.link for t in parts]),
+        coef=np.concatenate([t.coef for t in parts]),
     )
 
 

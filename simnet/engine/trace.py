@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simnet.engine.program import Program
-from simnet.engine.rates import RateBook, bits_to_index
+from simnet.engine.masks import bits_to_index
+from simnet.engine.rates import RateBook
 from simnet.workload.ops import Compute, Wait
 
 FloatArray = NDArray[np.float64]
@@ -17,8 +19,7 @@ BUBBLE = "bubble"
 """Waiting for work that its sender has not finished: idle, not communication."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceSpan:
+class TraceSpan(NamedTuple):
     """One interval of the first actor of a role."""
 
     role: int
@@ -29,8 +30,7 @@ class TraceSpan:
     """``compute``, ``bubble`` or ``exposed``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowSpan:
+class FlowSpan(NamedTuple):
     """One transfer instance that the first actors of its roles took part in."""
 
     transfer: int

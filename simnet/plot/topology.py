@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from simnet.plot import style
+from simnet.plot.crowded import thin_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,6 +102,8 @@ def plot_topology(
 ) -> Axes:
     """Return the machine drawn by tiers; line width follows cables, line colour the busiest link's use.
 
+    Neighbouring domains that are wired alike share a box where there are too many to tell apart.
+
     Parameters
     ----------
     layout : boxes, bundles and modules with their places.
@@ -110,11 +113,12 @@ def plot_topology(
     """
     ax = ax or style.new_axes(height_in=HEIGHT_IN)
     utilisation = utilisation or {}
+    layout = thin_out(layout, _can_be_labelled)
     style.clean(ax)
     for side in ("left", "bottom"):
         ax.spines[side].set_visible(False)
     ax.set_xlim(-MODULE_MARGIN, 1 + MODULE_MARGIN)
-    ax.set_ylim(-0.45, len(_rows(layout)) - 0.7)
+    ax.set_ylim(-0.45 if layout.modules else -0.2, len(_rows(layout)) - 0.7)
     ax.set_xticks([])
     _draw_modules(ax, layout)
     _draw_links(ax, layout, utilisation)
@@ -204,40 +208,47 @@ USE_COLOURS = ("#9fb4c7", "#ddaa33", "#cc3311")
 
 
 def _box_widths(layout: TopologyLayout) -> dict[int, float]:
-    widths = {}
-    for tier in {node.tier for node in layout.nodes}:
-        places = sorted(node.x for node in layout.nodes if node.tier == tier)
-        gaps = [right - left for left, right in itertools.pairwise(places) if right > left]
-        widths[tier] = min(WIDEST_BOX, BOX_SHARE * min(gaps, default=1.0))
-    return widths
+    tiers = {node.tier for node in layout.nodes}
+    return {tier: _box_width([node for node in layout.nodes if node.tier == tier]) for tier in tiers}
+
+
+def _box_width(row: Sequence[LayoutNode]) -> float:
+    places = sorted(node.x for node in row)
+    gaps = [right - left for left, right in itertools.pairwise(places) if right > left]
+    return min(WIDEST_BOX, BOX_SHARE * min(gaps, default=1.0))
+
+
+def _can_be_labelled(row: Sequence[LayoutNode]) -> bool:
+    width = _box_width(row)
+    return all(_fitting_text(node, width) for node in row)
 
 
 def _draw_nodes(ax: Axes, layout: TopologyLayout) -> None:
-    from matplotlib.patches import Rectangle
+    from matplotlib.collections import PolyCollection
 
-    widths, rows = _box_widths(layout), _rows(layout)
-    texts = {tier: [_fitting_text(node, widths[tier]) for node in layout.nodes if node.tier == tier] for tier in rows}
-    for node in layout.nodes:
-        width, row = widths[node.tier], rows[node.tier]
-        box = Rectangle(
-            (node.x - width / 2, row - BOX_HEIGHT / 2),
-            width,
-            BOX_HEIGHT,
-            facecolor=style.PAPER,
-            edgecolor=style.INK,
-            linewidth=0.8,
-            zorder=2,
-            label=node.label,
-        )
-        ax.add_patch(box)
-        if all(texts[node.tier]):  # some numbers without the others would puzzle
-            text = _fitting_text(node, width)
-            ax.text(node.x, row, text, ha="center", va="center", fontsize=style.SMALL_PT, color=style.INK, zorder=3)
+    rows = _rows(layout)
+    outlines = []
+    for tier, height in rows.items():
+        row = [node for node in layout.nodes if node.tier == tier]
+        width = _box_width(row)
+        top, bottom = height + BOX_HEIGHT / 2, height - BOX_HEIGHT / 2
+        ends = [(node.x - width / 2, node.x + width / 2) for node in row]
+        outlines += [[(left, bottom), (right, bottom), (right, top), (left, top)] for left, right in ends]
+        if _can_be_labelled(row):  # some numbers without the others would puzzle
+            for node in row:
+                text = _fitting_text(node, width)
+                ax.text(
+                    node.x, height, text, ha="center", va="center", fontsize=style.SMALL_PT, color=style.INK, zorder=3
+                )
+    boxes = PolyCollection(
+        outlines, facecolors=style.PAPER, edgecolors=style.INK, linewidths=0.8, zorder=2, label="boxes"
+    )
+    ax.add_collection(boxes, autolim=False)
 
 
 def _fitting_text(node: LayoutNode, width: float) -> str:
     """Return the longest of the box's names that fits inside it, or nothing."""
-    names = [f"{node.label}: {node.count:,}", f"{node.count:,}"] if node.count > 1 else [node.label]
+    names = [f"{node.label}: {node.count:,}", f"×{node.count:,}"] if node.count > 1 else [node.label]
     return next((name for name in names if LABEL_CHARACTER * (len(name) + LABEL_MARGIN) <= width), "")
 
 

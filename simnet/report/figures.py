@@ -152,8 +152,9 @@ def _topology(content: ReportContent) -> Iterator[_Plan]:
             title=f"The machine: {case}",
             caption=""
             if order
-            else "Domains and switches by tier. A line is all cables between two boxes: wider for more cables, from "
-            "grey blue through amber to red as the busiest link of that class fills.",
+            else "Domains and switches by tier; some that are wired alike share a box, ×6 for six. A line is all "
+            "cables between two boxes: wider for more cables, from grey blue through amber to red as the busiest "
+            "link of that class fills.",
             draw=partial(plot_topology, layout, utilisation=uses.get(case)),
         )
 

@@ -196,6 +196,31 @@ def test_topology_counts_its_tiers_and_cables(layout: object) -> None:
     assert {"192 cables", "16 cables\nbusiest 50 % used", "m0", "m1"} <= set(texts(ax))
 
 
+def test_topology_puts_domains_into_one_box_until_they_can_be_labelled(layout: object) -> None:
+    racks = [replace(layout.nodes[0], label=str(place), x=(place + 0.5) / 39, module=0) for place in range(39)]  # type: ignore[attr-defined]
+    leaves = [replace(layout.nodes[3], label=f"rail {rail}", x=(rail + 0.5) / 4, count=39) for rail in range(4)]  # type: ignore[attr-defined]
+    links = [replace(layout.links[0], lower=rack, upper=39 + leaf) for rack in range(39) for leaf in range(4)]  # type: ignore[attr-defined]
+    crowded = replace(layout, nodes=(*racks, *leaves), links=tuple(links), modules=())  # type: ignore[type-var]
+    ax = plot_topology(crowded)  # type: ignore[arg-type]
+    (lines,) = [found for found in ax.collections if isinstance(found, LineCollection)]
+    assert len(lines.get_segments()) == 13 * 4
+    assert texts(ax).count("×3") == 13
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["39 racks", "156 leaves"]
+    assert f"{39 * 4 * 16:,} cables" in texts(ax)
+
+
+def test_topology_keeps_domains_apart_that_are_wired_to_different_leaves(layout: object) -> None:
+    racks = [replace(layout.nodes[0], label="racks", count=2, x=(place + 0.5) / 64, module=0) for place in range(64)]  # type: ignore[attr-defined]
+    leaves = [replace(layout.nodes[3], label=f"l{half}", x=0.25 + 0.5 * half) for half in range(2)]  # type: ignore[attr-defined]
+    links = [replace(layout.links[0], lower=rack, upper=64 + rack // 32) for rack in range(64)]  # type: ignore[attr-defined]
+    ax = plot_topology(replace(layout, nodes=(*racks, *leaves), links=tuple(links), modules=()))  # type: ignore[arg-type,type-var]
+    (lines,) = [found for found in ax.collections if isinstance(found, LineCollection)]
+    ends = [segment[1][0] for segment in lines.get_segments()]
+    assert ends == sorted(ends)
+    assert set(ends) == {0.25, 0.75}
+    assert len(ends) < 64
+
+
 def test_labels_spread_apart_and_keep_their_order() -> None:
     assert style.spread([0.0, 100.0], gap=10) == [0.0, 100.0]
     assert style.spread([5.0, 5.0, 5.0], gap=10) == [-5.0, 5.0, 15.0]

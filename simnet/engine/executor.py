@@ -120,18 +120,12 @@ class _Executor:
         now = self.now_s = heap[0][0]
         limit = now + SAME_TIME * now
         sink, wakes = self.sink, self._wakes
+        handle = (self._wake, self._begin, self._finish)
         while heap and heap[0][0] <= limit:
             while heap and heap[0][0] <= limit:
                 _, _, kind, data = heapq.heappop(heap)
                 sink.num_events += 1
-                if kind == _FINISH:
-                    group, finish_s = data
-                    if group.is_active and group.finish_s == finish_s:
-                        self._finish(group)
-                elif kind == _RESUME:
-                    self._wake(*data)
-                else:
-                    self._begin(*data)
+                handle[kind](*data)
             while wakes:
                 role, pc = key = next(iter(wakes)) if len(wakes) == 1 else min(wakes)
                 self._advance(role, wakes.pop(key), pc)
@@ -250,7 +244,9 @@ class _Executor:
         else:
             self._complete(instance, mask, started_s)
 
-    def _finish(self, group: Group) -> None:
+    def _finish(self, group: Group, finish_s: float) -> None:
+        if not group.is_active or group.finish_s != finish_s:
+            return
         self.network.end(group)
         self._complete(group.owner, group.key[1], group.started_s)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simnet.engine.program import ActorSets, Transfer
 from simnet.engine.masks import bits_to_index, index_to_bits
+from simnet.engine.program import ActorSets, Transfer
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from simnet.engine.blocks import STRICT, Blocks, split, whole
 from simnet.engine.couplings import Couplings, Key
 from simnet.engine.incidence import Incidence, distinct
-from simnet.engine.masks import bits_to_index as bits_to_index
-from simnet.engine.masks import index_to_bits, rows_of
+from simnet.engine.masks import bits_to_index, index_to_bits, rows_of
 from simnet.engine.program import Program
 from simnet.engine.sharing import NO_LINK, max_min_rates
 from simnet.errors import PhysicsError, Problem
@@ -120,24 +119,6 @@ class RateBook:
             known = self._solve(component, upstream)
             self._solutions[component, upstream] = known
         return known
-
-    def alone(self, key: Key) -> tuple[Part, ...]:
-        """Tasks of a key grouped by rate when nothing else is under way; say so with ``note_alone``."""
-        known = self._alone.get(key)
-        if known is None:
-            known = self._alone[key] = self._fill((key,), self.program.capacity)
-        return known.parts[0]
-
-    def note_alone(self, key: Key) -> None:
-        """Note the use of links by a key's tasks, which went alone."""
-        if key not in self._noted:
-            self._noted.add(key)
-            self._note(self._alone[key])
-
-    def lone_rates(self, geometry: int) -> FloatArray:
-        """Rate of each task of a geometry when it is alone on its links [bytes/s]."""
-        record = self.program.geometries[geometry]
-        return np.minimum(record.cap, _lone_cap(record.incidence, self.program.capacity))
 
     def lone_rates(self, geometry: int) -> FloatArray:
         """Rate of each task of a geometry when it is alone on its links [bytes/s]."""

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.program import Program
 from simnet.engine.masks import bits_to_index
+from simnet.engine.program import Program
 from simnet.engine.rates import RateBook
 from simnet.workload.ops import Compute, Wait
 

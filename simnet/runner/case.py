@@ -221,11 +221,7 @@ def _result(
     parts = breakdown(trace)
     links = link_use(fabric, lowered.program, trace)
     peak = gpu.peak_flops_per_s(case.workload.precision) * num_gpus
-    steps = math.nan
-    minutes = math.nan
-    if case.target is not None:
-        steps = case.target.samples / num_sequences(case.workload, prepared.grid.dp)
-        minutes = (steps * step_s + case.target.evaluation) / MINUTE_S
+    steps, minutes = time_to_target(case, prepared.grid.dp, step_s)
     return Result(
         name=case.name,
         variant=case.variant,
@@ -250,10 +246,23 @@ def _result(
             *_engine_notes(bracket, step_s),
         ),
         known_error=_known_error(gpu, case.workload.precision),
-        provenance=Provenance(spec_hash=case.content_hash(), version=__version__, seed=case.seed),
+        provenance=provenance(case),
         steps_to_target=steps,
         minutes_to_target=minutes,
     )
+
+
+def time_to_target(case: CaseSpec, dp: int, step_time_s: float) -> tuple[float, float]:
+    """Return steps and minutes to the case's target; not a number without one."""
+    if case.target is None:
+        return math.nan, math.nan
+    steps = case.target.samples / num_sequences(case.workload, dp)
+    return steps, (steps * step_time_s + case.target.evaluation) / MINUTE_S
+
+
+def provenance(case: CaseSpec) -> Provenance:
+    """Return what a case's result came from."""
+    return Provenance(spec_hash=case.content_hash(), version=__version__, seed=case.seed)
 
 
 def _memory(estimate: MemoryEstimate) -> MemoryUse:

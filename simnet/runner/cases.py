@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simnet.analysis.result import Result
@@ -15,6 +15,7 @@ from simnet.engine.chrome import chrome_trace
 from simnet.errors import DoesNotFitError, Problem, SimnetError
 from simnet.runner.case import check, prepare, simulate
 from simnet.runner.store import case_folder, load_result, save_case
+from simnet.runner.twins import restated, step_key
 from simnet.spec.load import expand
 from simnet.spec.scenario import CaseSpec, ScenarioSpec
 from simnet.topology.build import build_cluster
@@ -94,25 +95,63 @@ def sweep(
     """
     if isinstance(cases, ScenarioSpec):
         cases = expand(cases)
-    if executor is None and (jobs == 1 or len(cases) == 1):
-        return tuple(_in_turn(cases, directory, fidelity, progress))
-    pool = (
-        nullcontext(executor)
-        if executor is not None
-        else ProcessPoolExecutor(max_workers=min(jobs, len(cases)), mp_context=multiprocessing.get_context("spawn"))
-    )
+    by_step: dict[str, list[int]] = {}
+    for index, case in enumerate(cases):
+        by_step.setdefault(step_key(case), []).append(index)
+    twins = {group[0]: group for group in by_step.values()}
     outcomes: dict[int, Outcome] = {}
-    with pool as workers:
-        futures = {
-            workers.submit(run_case, case, directory, fidelity, with_timeline=not index): index
-            for index, case in enumerate(cases)
-        }
-        for future in as_completed(futures):
-            index = futures[future]
-            outcomes[index] = future.result()
+    for first, outcome in _run_each(cases, list(twins), directory, fidelity, jobs, executor):
+        for index in twins[first]:
+            outcomes[index] = outcome if index == first else _as_told_by(cases[index], outcome, directory, fidelity)
             if progress is not None:
                 progress(len(outcomes), len(cases), cases[index].name)
     return tuple(outcomes[index] for index in range(len(cases)))
+
+
+def _run_each(
+    cases: Sequence[CaseSpec],
+    chosen: Sequence[int],
+    directory: Path | None,
+    fidelity: str,
+    jobs: int,
+    executor: Executor | None,
+) -> Iterator[tuple[int, Outcome]]:
+    """Cases as they end, the largest started first so that none is left to run alone at the end."""
+    if executor is None and (jobs == 1 or len(chosen) == 1):
+        for index in chosen:
+            yield index, run_case(cases[index], directory, fidelity, with_timeline=not index)
+        return
+    pool = (
+        nullcontext(executor)
+        if executor is not None
+        else ProcessPoolExecutor(max_workers=min(jobs, len(chosen)), mp_context=multiprocessing.get_context("spawn"))
+    )
+    with pool as workers:
+        futures = {
+            workers.submit(run_case, cases[index], directory, fidelity, with_timeline=not index): index
+            for index in sorted(chosen, key=lambda index: -_num_passes(cases[index]))
+        }
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+
+
+def _num_passes(case: CaseSpec) -> float:
+    """Forward passes of a replica over all chunks: what the engine's work grows with."""
+    workload = case.workload
+    parallelism = workload.parallelism
+    dp = 1 if parallelism.dp == "auto" else parallelism.dp
+    micro_batches = workload.batch.num_micro_batches or (workload.batch.global_batch_size or 0) / dp
+    return micro_batches * parallelism.pp * parallelism.virtual_stages
+
+
+def _as_told_by(case: CaseSpec, outcome: Outcome, directory: Path | None, fidelity: str) -> Outcome:
+    """Return the outcome of a case whose step another case has simulated."""
+    if isinstance(outcome, CaseFailure):
+        return replace(outcome, name=case.name, variant=case.variant)
+    result = restated(outcome, case)
+    if directory is not None:
+        save_case(case_folder(directory, case, fidelity), result, None)
+    return result
 
 
 def run_case(case: CaseSpec, directory: Path | None, fidelity: str, *, with_timeline: bool = True) -> Outcome:
@@ -140,14 +179,3 @@ def run_case(case: CaseSpec, directory: Path | None, fidelity: str, *, with_time
     if folder is not None:
         save_case(folder, simulated.result, chrome_trace(simulated.program, simulated.trace))
     return simulated.result
-
-
-def _in_turn(
-    cases: Sequence[CaseSpec], directory: Path | None, fidelity: str, progress: Progress | None
-) -> list[Outcome]:
-    found: list[Outcome] = []
-    for case in cases:
-        found.append(run_case(case, directory, fidelity, with_timeline=not found))
-        if progress is not None:
-            progress(len(found), len(cases), case.name)
-    return found

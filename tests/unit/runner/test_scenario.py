@@ -6,6 +6,8 @@ import pytest
 
 import simnet
 from simnet.errors import DoesNotFitError, SpecError
+from simnet.runner import cases
+from simnet.runner.case import Prepared, Simulated, simulate
 
 SCENARIO = """\
 name: quick
@@ -53,6 +55,29 @@ def test_faults_come_before_the_run_and_misfits_after_it(file: Path) -> None:
     file.write_text(SCENARIO + "variants: {small: {}, large: {workload: {model: llama-3.1-405b}}}\n")
     with pytest.raises(DoesNotFitError, match="405B"):
         simnet.run(file)
+
+
+def test_cases_of_one_step_are_simulated_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 4 replicas of 2 GPUs: a global batch of 8 is 2 micro-batches each. The second says so in other words, and has a
+    # target: 800 samples are 100 steps of 8, and a minute of evaluation.
+    file.write_text(
+        SCENARIO.replace("vary: {workload.parallelism.tp: [2, 4]}", "")
+        + "variants:\n  first: {}\n  second:\n    target: {samples: 800, evaluation: 60 s}\n"
+        + "    workload: {parallelism: {dp: 4}, batch: {global_batch_size: null, num_micro_batches: 2}}\n"
+        + "  other: {workload: {batch: {global_batch_size: 16}}}\n"
+    )
+    simulated: list[str] = []
+
+    def counted(prepared: Prepared, *, with_timeline: bool = True) -> Simulated:
+        simulated.append(prepared.case.name)
+        return simulate(prepared, with_timeline=with_timeline)
+
+    monkeypatch.setattr(cases, "simulate", counted)
+    first, second, _ = simnet.run(file)
+    assert simulated == ["first", "other"]
+    assert (second.name, second.step_time_s) == ("second", first.step_time_s)
+    assert second.minutes_to_target == pytest.approx((100 * first.step_time_s + 60) / 60)
+    assert second.provenance.spec_hash != first.provenance.spec_hash
 
 
 def test_a_cluster_is_built_by_name() -> None:

@@ -13,7 +13,7 @@ from simnet.topology.climb import Climb, climb, components
 from simnet.topology.fabric import Routes
 from simnet.topology.links import Nodes
 from simnet.topology.live import dead_pairs, has_live_path
-from simnet.topology.paths import Path, no_path
+from simnet.topology.paths import Path, no_path, woven
 from simnet.topology.resources import Resources
 from simnet.topology.wiring import GPU_NIC, NIC_LEAF, NVLINK, Floats, Ids, Ints, Wiring
 
@@ -51,17 +51,27 @@ class ArithmeticRouter:
 
     def routes(self, src: Ints, dst: Ints, flow_id: Ints, relay: str) -> Routes:
         """Return the routes of all flows; see :meth:`simnet.topology.Fabric.routes`."""
-        path = Path(num_flows=len(src))
         domain = self.wiring.gpu_domain
-        is_inside = (domain[src] == domain[dst]) & (src != dst)
-        self._nvlink(path, src, dst, is_inside)
-        out = np.flatnonzero(domain[src] != domain[dst])
-        if len(out):
-            self._network(path, out, (src, dst, flow_id), relay)
-        path.close_inside(self.resources, src, dst, is_inside)
-        routes = path.routes(self.resources)
+        is_far = domain[src] != domain[dst]
+        if not is_far.any():
+            routes = self._inside(src, dst)
+        elif is_far.all():
+            routes = self._outside(src, dst, flow_id, relay)
+        else:
+            near, far = np.flatnonzero(~is_far), np.flatnonzero(is_far)
+            outside = self._outside(src[far], dst[far], flow_id[far], relay)
+            routes = woven(((near, self._inside(src[near], dst[near])), (far, outside)), len(src))
         self._check(routes, src, dst)
         return routes
+
+    def _inside(self, src: Ints, dst: Ints) -> Routes:
+        """Return the routes of flows that stay in their domain."""
+        path = Path(num_flows=len(src))
+        moves = src != dst
+        self._nvlink(path, src, dst, moves)
+        path.src_port[moves] = src[moves] + self.resources.base(NVLINK, 0)
+        path.dst_port[moves] = dst[moves] + self.resources.base(NVLINK, 1)
+        return path.routes(self.resources)
 
     def _nvlink(self, path: Path, src: Ints, dst: Ints, mask: npt.NDArray[np.bool_]) -> None:
         path.add(np.where(mask, src + self.resources.base(NVLINK, 0), -1))
@@ -70,32 +80,29 @@ class ArithmeticRouter:
         path.latency += np.where(mask, (latency[src] + latency[dst]) / 2, 0.0)
         path.num_nvlink += mask
 
-    def _network(self, path: Path, out: Ints, flows: tuple[Ints, Ints, Ints], relay: str) -> None:
-        """Add what the flows *out*, which leave their domain, load."""
+    def _outside(self, src: Ints, dst: Ints, flow_id: Ints, relay: str) -> Routes:
+        """Return the routes of flows that leave their domain."""
         wiring, resources = self.wiring, self.resources
-        src, dst, flow_id = (part[out] for part in flows)
+        path = Path(num_flows=len(src))
         sender = self._relay(src, dst, relay)
-        is_relayed = np.zeros(path.num_flows, dtype=bool)
-        is_relayed[out] = sender != src
-        full_sender = flows[0].copy()
-        full_sender[out] = sender
-        self._nvlink(path, flows[0], full_sender, is_relayed)
+        is_relayed = sender != src
+        if is_relayed.any():
+            self._nvlink(path, src, sender, is_relayed)
         nics = wiring.gpu_nic[sender], wiring.gpu_nic[dst]
-        path.add_some(out, sender + resources.base(GPU_NIC, 0))
-        shares = self._plane_columns(path, out, (sender, dst, flow_id), nics)
-        path.add_some(out, dst + resources.base(GPU_NIC, 1))
-        path.latency[out] += wiring.gpu_nic_latency[sender] + wiring.gpu_nic_latency[dst]
-        path.latency[out] += wiring.nic_up_latency[nics[0]] + wiring.nic_down_latency[nics[1]]
+        path.add(sender + resources.base(GPU_NIC, 0))
+        shares = self._plane_columns(path, (sender, dst, flow_id), nics)
+        path.add(dst + resources.base(GPU_NIC, 1))
+        path.latency += wiring.gpu_nic_latency[sender] + wiring.gpu_nic_latency[dst]
+        path.latency += wiring.nic_up_latency[nics[0]] + wiring.nic_down_latency[nics[1]]
         if shares == 1:
-            path.src_port[out] = nics[0] + resources.base(NIC_LEAF, 0)
-            path.dst_port[out] = nics[1] + resources.base(NIC_LEAF, 1)
+            path.src_port[:] = nics[0] + resources.base(NIC_LEAF, 0)
+            path.dst_port[:] = nics[1] + resources.base(NIC_LEAF, 1)
         else:
-            path.src_port[out] = sender + resources.base(GPU_NIC, 0)
-            path.dst_port[out] = dst + resources.base(GPU_NIC, 1)
+            path.src_port[:] = sender + resources.base(GPU_NIC, 0)
+            path.dst_port[:] = dst + resources.base(GPU_NIC, 1)
+        return path.routes(resources)
 
-    def _plane_columns(
-        self, path: Path, out: Ints, flows: tuple[Ints, Ints, Ints], nics: tuple[Ids, Ids]
-    ) -> int:  # fmt: skip
+    def _plane_columns(self, path: Path, flows: tuple[Ints, Ints, Ints], nics: tuple[Ids, Ids]) -> int:
         """Add the columns of every plane, weighed by what the plane can carry; return the number of planes."""
         wiring, planes = self.wiring, []
         for plane in range(wiring.num_planes):
@@ -108,22 +115,34 @@ class ArithmeticRouter:
             columns += self._tier_columns(way, leaves, flows, nics[1])
             columns += [nics[1].astype(np.int64) + self.resources.base(NIC_LEAF, 1) + plane * wiring.num_nics]
             planes.append((leaves, way, columns))
+        for (_, way, columns), weight in zip(planes, self._weights(planes, flows), strict=True):
+            for column in columns:
+                path.add(np.where(weight > 0, column, -1), weight)
+            for leg in way.legs:
+                tier = wiring.tiers[leg.tier]
+                latency = tier.up_latency if leg.is_up else tier.down_latency
+                added = np.where(leg.element >= 0, latency[np.maximum(leg.element, 0)], 0.0)
+                path.latency += added * weight
+        path.num_switches[:] = planes[0][1].num_switches
+        return len(planes)
+
+    def _weights(
+        self, planes: list[tuple[tuple[Ints, ...], Climb, list[Ints]]], flows: tuple[Ints, Ints, Ints]
+    ) -> list[Floats]:  # fmt: skip
+        """Return the share of each plane in each flow."""
+        if len(planes) == 1 and not self._has_dead:
+            return [np.ones(len(flows[0]))]
         rates = np.array([self._narrowest(columns) for _, _, columns in planes])
         for index, (leaves, way, _) in enumerate(planes):
             rates[index] *= self._is_live(leaves, way)
         total = rates.sum(axis=0)
         self._require(total > 0, flows[0], flows[1])
-        for (_, way, columns), rate in zip(planes, rates, strict=True):
-            weight = rate / total
-            for column in columns:
-                path.add_some(out, np.where(weight > 0, column, -1), weight)
-            for leg in way.legs:
-                tier = wiring.tiers[leg.tier]
-                latency = tier.up_latency if leg.is_up else tier.down_latency
-                added = np.where(leg.element >= 0, latency[np.maximum(leg.element, 0)], 0.0)
-                path.latency[out] += added * weight
-        path.num_switches[out] = planes[0][1].num_switches
-        return len(planes)
+        return list(rates / total)
+
+    @cached_property
+    def _has_dead(self) -> bool:
+        """Whether anything at all carries nothing."""
+        return bool(len(self.dead) or (self.capacity <= 0).any())
 
     def _narrowest(self, columns: list[Ints]) -> Floats:
         rates = [np.where(column >= 0, self.capacity[np.maximum(column, 0)], np.inf) for column in columns]
@@ -218,6 +237,8 @@ class ArithmeticRouter:
         return live
 
     def _check(self, routes: Routes, src: Ints, dst: Ints) -> None:
+        if not self._has_dead:
+            return
         is_dead = self.capacity[routes.resource] <= 0
         if is_dead.any():
             flow = np.repeat(np.arange(len(src)), np.diff(routes.indptr))[is_dead]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-import numpy.typing as npt
 
 from simnet.errors import NoPathError, Problem
 from simnet.topology.fabric import Routes
 from simnet.topology.resources import Resources
-from simnet.topology.wiring import NVLINK, Floats, Ints, offsets
+from simnet.topology.wiring import Floats, Ints, offsets
 
 
 def no_path(ends: list[tuple[str, str]], count: int) -> NoPathError:
@@ -40,46 +41,56 @@ class Path:
         self.dst_port = np.full(num_flows, -1, dtype=np.int32)
 
     def add(self, column: Ints, weight: Floats | None = None) -> None:
-        """Add the resource that each flow loads next (-1 for none), and the share of the flow on it."""
+        """Add the resource that each flow loads next (-1 for none), and the share of the flow on it, all unless given.
+
+        A column in which no flow loads anything is left out.
+        """
         if (column >= 0).any():
             self.columns.append(column)
             self.weights.append(weight)
 
-    def add_some(self, rows: Ints, column: Ints, weight: Floats | None = None) -> None:
-        """Add the resources of the flows *rows*; the others load nothing."""
-        full = np.full(self.num_flows, -1, dtype=np.int64)
-        full[rows] = column
-        share = None
-        if weight is not None:
-            share = np.ones(self.num_flows)
-            share[rows] = weight
-        self.add(full, share)
-
-    def close_inside(self, resources: Resources, src: Ints, dst: Ints, is_inside: npt.NDArray[np.bool_]) -> None:
-        """Set the ports of flows that stay in their domain."""
-        self.src_port[is_inside] = src[is_inside] + resources.base(NVLINK, 0)
-        self.dst_port[is_inside] = dst[is_inside] + resources.base(NVLINK, 1)
-
     def routes(self, resources: Resources) -> Routes:
         """Return the columns as rows without gaps."""
-        if not self.columns:
-            none = np.zeros(0)
-            table, weights = np.zeros((self.num_flows, 0), dtype=np.int64), np.zeros((self.num_flows, 0))
-        else:
-            table = np.stack(self.columns, axis=1)
-            none = np.ones(self.num_flows)
-            weights = np.stack([none if weight is None else weight for weight in self.weights], axis=1)
+        shape = (self.num_flows, len(self.columns))
+        table = np.stack(self.columns, axis=1) if self.columns else np.zeros(shape, dtype=np.int64)
         used = table >= 0
-        resource = table[used]
-        crosses = np.where(used, resources.classes[np.maximum(table, 0)], -1).max(axis=1, initial=-1)
         return Routes(
             indptr=offsets(used.sum(axis=1)),
-            resource=resource.astype(np.int32),
-            weight=weights[used],
+            resource=table[used].astype(np.int32),
+            weight=self._weights(shape)[used],
             latency_s=self.latency,
             num_nvlink_hops=self.num_nvlink,
             num_switch_hops=self.num_switches,
-            crosses=crosses.astype(np.int8),
+            crosses=resources.classes_or_none[table].max(axis=1, initial=-1),
             src_port=self.src_port,
             dst_port=self.dst_port,
         )
+
+    def _weights(self, shape: tuple[int, int]) -> Floats:
+        weights = np.ones(shape)
+        for column, weight in enumerate(self.weights):
+            if weight is not None:
+                weights[:, column] = weight
+        return weights
+
+
+def woven(parts: Sequence[tuple[Ints, Routes]], num_flows: int) -> Routes:
+    """Return the routes of all flows in their order, given those of some: which flows they are, and their routes."""
+    counts = np.zeros(num_flows, dtype=np.int64)
+    for flow, routes in parts:
+        counts[flow] = np.diff(routes.indptr)
+    indptr = offsets(counts)
+    resource, weight = np.empty(int(indptr[-1]), dtype=np.int32), np.empty(int(indptr[-1]))
+    for flow, routes in parts:
+        shift = np.repeat(indptr[flow] - routes.indptr[:-1], counts[flow])
+        entry = np.arange(len(shift)) + shift
+        resource[entry], weight[entry] = routes.resource, routes.weight
+    per_flow = {}
+    for name in _PER_FLOW:
+        per_flow[name] = np.empty(num_flows, dtype=getattr(parts[0][1], name).dtype)
+        for flow, routes in parts:
+            per_flow[name][flow] = getattr(routes, name)
+    return Routes(indptr=indptr, resource=resource, weight=weight, **per_flow)
+
+
+_PER_FLOW = ("latency_s", "num_nvlink_hops", "num_switch_hops", "crosses", "src_port", "dst_port")

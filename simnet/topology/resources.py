@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from simnet.topology.links import Nodes, section_starts
 from simnet.topology.wiring import GPU_NIC, NIC_LEAF, NVLINK, Floats, Ints, Tier, Wiring, offsets
@@ -56,6 +57,11 @@ class Resources:
         """Return the link class of every resource."""
         classes = [NVLINK, GPU_NIC, NIC_LEAF, *(tier.link_class for tier in self.wiring.tiers)]
         return np.repeat(np.repeat(classes, 2), np.diff(self.first))
+
+    @cached_property
+    def classes_or_none(self) -> npt.NDArray[np.int8]:
+        """Return the link class of every resource, and -1 at the end, where index -1 finds it."""
+        return np.append(self.classes, -1).astype(np.int8)
 
     @cached_property
     def directions(self) -> Ints:

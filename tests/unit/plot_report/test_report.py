@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import re
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 from simnet.analysis.answer import Answer
 from simnet.analysis.result import Result
 from simnet.plot.parity import MeasuredRow
-from simnet.report import ReportContent, render_report, terminal_table, write_report
+from simnet.report import ReportContent, draw_figures, render_report, terminal_table, write_report
 from simnet.report.tables import link_table, machine_table, time_table, validation_table
 
 
@@ -133,6 +135,11 @@ def test_names_of_cases_are_escaped_in_figures_too(small: ReportContent) -> None
 
 def test_the_same_content_gives_the_same_page(small: ReportContent) -> None:
     assert render_report(small) == render_report(small)
+
+
+def test_another_process_draws_the_same_figures(small: ReportContent) -> None:
+    with ProcessPoolExecutor(max_workers=1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert draw_figures(small, executor=pool) == draw_figures(small)
 
 
 def test_page_and_figures_are_written_under_names_that_say_what_they_show(small: ReportContent, tmp_path: Path) -> None:

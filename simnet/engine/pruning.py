@@ -54,12 +54,13 @@ def links_that_can_bind(capacity: FloatArray, uses: Sequence[PortUse]) -> NDArra
     numpy.ndarray
         Shape (num_links,); ports themselves always can.
     """
-    by_source = _offered(capacity, [(use, use.source_port) for use in uses])
-    by_target = _offered(capacity, [(use, use.target_port) for use in uses])
-    can_bind: NDArray[np.bool_] = np.minimum(by_source, by_target) > capacity * (1 + ROUNDING)
+    is_port = np.zeros(len(capacity), dtype=bool)
     for use in uses:
         for port in (use.source_port, use.target_port):
-            can_bind[port[port >= 0]] = True
+            is_port[port[port >= 0]] = True
+    by_source = _offered(capacity, is_port, [(use, use.source_port) for use in uses])
+    by_target = _offered(capacity, is_port, [(use, use.target_port) for use in uses])
+    can_bind: NDArray[np.bool_] = is_port | (np.minimum(by_source, by_target) > capacity * (1 + ROUNDING))
     return can_bind
 
 
@@ -104,42 +105,53 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def _offered(capacity: FloatArray, uses: Sequence[tuple[PortUse, NDArray[np.int32]]]) -> FloatArray:
-    """Most that the distinct ports behind each link can put on it [bytes/s]."""
+def _offered(
+    capacity: FloatArray, is_port: NDArray[np.bool_], uses: Sequence[tuple[PortUse, NDArray[np.int32]]]
+) -> FloatArray:
+    """Most that the distinct ports behind each link can put on it [bytes/s]; nothing is told of ports themselves."""
     size = len(capacity)
     keys: list[IntArray] = [np.zeros(0, dtype=np.int64)]
     shares: list[FloatArray] = [np.zeros(0)]
     for use, port in uses:
-        share = _share(use, port, size)
-        key = use.link.astype(np.int64) * (size + 1) + np.where(np.isinf(share), 0, port + 1)
-        unique, where = np.unique(key, return_inverse=True)
-        largest = np.zeros(len(unique))
-        np.maximum.at(largest, where, share)
-        keys.append(unique)
-        shares.append(largest)
-    unique, where = np.unique(np.concatenate(keys), return_inverse=True)
-    largest = np.zeros(len(unique))
-    np.maximum.at(largest, where, np.concatenate(shares))
-    link, port_key = unique // (size + 1), unique % (size + 1)
+        entry = np.flatnonzero(~is_port[use.link])
+        if not len(entry):
+            continue
+        share = _share(use, port, entry)
+        keys.append(use.link[entry].astype(np.int64) * (size + 1) + np.where(np.isinf(share), 0, port[entry] + 1))
+        shares.append(share)
+    key = np.concatenate(keys)
+    order = np.argsort(key)
+    key = key[order]
+    first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1]))[: len(key)])
+    largest = np.maximum.reduceat(np.concatenate(shares)[order], first) if len(first) else np.zeros(0)
+    link, port_key = key[first] // (size + 1), key[first] % (size + 1)
     rate = np.where(port_key > 0, capacity[port_key - 1], np.inf) * largest
     return np.bincount(link, weights=rate, minlength=size).astype(np.float64, copy=False)
 
 
-def _share(use: PortUse, port: NDArray[np.int32], size: int) -> FloatArray:
-    """Largest part of its port's traffic that each entry's task can put on the link, at most 1.
+def _share(use: PortUse, port: NDArray[np.int32], entry: IntArray) -> FloatArray:
+    """Largest part of its port's traffic that each of the entries' tasks can put on the link, at most 1.
 
     Infinite where the port is unknown, or none of the task's entries says how much it carries.
     Where edges of one task carry different parts through one port, the smallest is taken, which
     can only make the share too large.
     """
     task = np.repeat(np.arange(len(use.indptr) - 1), np.diff(use.indptr))
-    key = task * (size + 1) + (port + 1)
     at_port = np.flatnonzero((use.link == port) & (use.coef > 0))
-    known, where = np.unique(key[at_port], return_inverse=True)
-    if len(known) == 0:
-        return np.full(len(key), np.inf)
+    if not len(at_port):
+        return np.full(len(entry), np.inf)
+    low, width = int(port.min()), int(port.max() - port.min()) + 1
+    place = port - low
+    owner = np.full(width, -1, dtype=np.int64)
+    owner[place[at_port]] = task[at_port]
+    if (owner[place[at_port]] != task[at_port]).any():  # some port serves several tasks
+        known, owner_of = np.unique(task[at_port] * width + place[at_port], return_inverse=True)
+        wanted = task[entry] * width + place[entry]
+        found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        is_known = known[found] == wanted
+    else:
+        owner_of, found, known = place[at_port], place[entry], owner
+        is_known = owner[found] == task[entry]
     carried = np.full(len(known), np.inf)
-    np.minimum.at(carried, where, use.coef[at_port])
-    place = np.minimum(np.searchsorted(known, key), len(known) - 1)
-    share = np.minimum(use.coef / carried[place], 1.0)
-    return np.where(known[place] == key, share, np.inf)
+    np.minimum.at(carried, owner_of, use.coef[at_port])
+    return np.where(is_known, np.minimum(use.coef[entry] / carried[found], 1.0), np.inf)

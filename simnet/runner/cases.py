@@ -167,6 +167,8 @@ def run_case(case: CaseSpec, directory: Path | None, fidelity: str, *, with_time
     gc.disable()  # a step allocates millions of small values and hardly a cycle: an eighth of the time
     try:
         simulated = simulate(prepare(case), with_timeline=with_timeline)
+        if folder is not None:
+            save_case(folder, simulated.result, chrome_trace(simulated.program, simulated.trace))
     except SimnetError as fault:
         return CaseFailure(
             name=case.name,
@@ -176,6 +178,4 @@ def run_case(case: CaseSpec, directory: Path | None, fidelity: str, *, with_time
         )
     finally:
         gc.enable()
-    if folder is not None:
-        save_case(folder, simulated.result, chrome_trace(simulated.program, simulated.trace))
     return simulated.result

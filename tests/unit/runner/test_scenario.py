@@ -7,7 +7,8 @@ import pytest
 import simnet
 from simnet.errors import DoesNotFitError, SpecError
 from simnet.runner import cases
-from simnet.runner.case import Prepared, Simulated, simulate
+from simnet.runner.case import Prepared, Simulated, simulate, the_gpu, time_to_target
+from simnet.spec.load import expand
 
 SCENARIO = """\
 name: quick
@@ -84,3 +85,19 @@ def test_a_cluster_is_built_by_name() -> None:
     assert simnet.build_cluster("hgx-h100", {"nodes": 2}).num_gpus == 16
     with pytest.raises(TypeError, match="loaded one"):
         simnet.build_cluster(simnet.build_cluster("hgx-h100", {"nodes": 2}).spec, {"nodes": 4})
+
+
+@pytest.mark.parametrize(("nodes", "days"), [(1, 1536.0), (128, 12.0)])
+def test_days_to_train_70b_on_a_trillion_tokens(file: Path, nodes: int, days: float) -> None:
+    # 6ND at 40 % of 989 TFLOP/s: 4.2e23 / (8 * 395.6e12) = 1.327e8 s = 1,536 days on 8 GPUs, 12.0 on 1,024.
+    # A step of 256 sequences of 4,096 tokens takes 6 * 70e9 * 1,048,576 / (GPUs * 395.6e12).
+    file.write_text(
+        SCENARIO.replace("nodes: 1}", f"nodes: {nodes}}}").replace("tp: 2}", "tp: 8}").replace("size: 8}", "size: 256}")
+        + "target: {samples: 244140625, evaluation: 0 s}\n"
+    )
+    (case,) = expand(simnet.load_scenario(file, {"workload.parallelism.tp": 8}))
+    gpu = the_gpu(case)
+    step_time_s = 6 * 70e9 * 256 * 4096 / (8 * nodes * 0.4 * gpu.peak_flops_per_s("bf16"))
+    steps, minutes = time_to_target(case, nodes, step_time_s)
+    assert steps == pytest.approx(1e12 / (256 * 4096))
+    assert minutes / (24 * 60) == pytest.approx(days, rel=0.01)

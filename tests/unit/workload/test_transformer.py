@@ -118,10 +118,3 @@ def test_windowed_model_is_refused_by_name() -> None:
     model = load_model("llama-3-8b").model_copy(update={"sliding_window": SlidingWindowSpec(size=128, every=2)})
     with pytest.raises(SpecError, match="Llama 3 8B is not a plain dense transformer"):
         require_dense(model)
-
-
-def test_days_to_train_70b_on_a_trillion_tokens() -> None:
-    # Case A14: 6ND over 989 TFLOP/s at 40 %: 1,536 days on 8 GPUs, 12.0 on 1,024.
-    flops = 6 * 70e9 * 1e12
-    for gpus, days in ((8, 1536), (1024, 12.0)):
-        assert flops / (gpus * 989e12 * 0.4) / 86400 == pytest.approx(days, rel=0.01)

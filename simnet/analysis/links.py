@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simnet.analysis.result_parts import HottestLink, LinkClassUse
 from simnet.engine.program import Program
-from simnet.engine.trace import StepTrace
+from simnet.engine.trace import StepTrace, spread_bytes
 from simnet.errors import PhysicsError, Problem
 from simnet.topology.fabric import Fabric
 from simnet.topology.wiring import LINK_CLASSES
@@ -69,18 +69,20 @@ def link_use(fabric: Fabric, program: Program, trace: StepTrace) -> LinkUse:
 
 def bytes_by_category(program: Program, trace: StepTrace) -> dict[str, FloatArray]:
     """Payload on each resource by kind of traffic, arrays of shape (num_resources,) [bytes]."""
-    total: dict[str, FloatArray] = {}
-    for transfer, moved in zip(program.transfers, trace.bytes_by_transfer, strict=True):
-        if not moved.any():
-            continue
-        rows = program.geometries[transfer.geometry].incidence
-        spread = np.repeat(moved, np.diff(rows.indptr)) * rows.coef
-        part: FloatArray = np.bincount(rows.link, weights=spread, minlength=len(program.capacity)).astype(
-            np.float64, copy=False
+    nothing = np.zeros(0)
+    kinds = dict.fromkeys(
+        t.category for t, m in zip(program.transfers, trace.bytes_by_transfer, strict=True) if m.any()
+    )
+    return {
+        kind.value: spread_bytes(
+            program,
+            [
+                moved if transfer.category is kind else nothing
+                for transfer, moved in zip(program.transfers, trace.bytes_by_transfer, strict=True)
+            ],
         )
-        name = transfer.category.value
-        total[name] = total[name] + part if name in total else part
-    return total
+        for kind in kinds
+    }
 
 
 def _class_use(

@@ -116,9 +116,8 @@ class _Pairs:
         """Block of each geometry: those that hold one another back are one."""
         link, geometry = self.link[is_active], self.geometry[is_active]
         same = link[1:] == link[:-1]
-        joined = np.unique(np.stack([geometry[:-1][same], geometry[1:][same]], axis=1), axis=0)
         parent = list(range(len(self.geometries)))
-        for one, other in joined.tolist():
+        for one, other in _pairs(geometry[:-1][same], geometry[1:][same], len(parent)).tolist():
             first, second = _root(parent, one), _root(parent, other)
             parent[max(first, second)] = min(first, second)
         return np.array([_root(parent, index) for index in range(len(parent))])
@@ -127,9 +126,7 @@ class _Pairs:
         """Distinct (block, block that shares what it leaves), shape (num_edges, 2)."""
         target = self._active_block(is_passive, block)
         chosen = is_passive & (target >= 0)
-        both = np.stack([block[self.geometry[chosen]], target[chosen]], axis=1)
-        edges: IntArray = np.unique(both.reshape(-1, 2), axis=0)
-        return edges
+        return _pairs(block[self.geometry[chosen]], target[chosen], len(self.geometries))
 
     def between(self, is_passive: BoolArray, block: IntArray, looped: IntArray) -> BoolArray:
         """Passive pairs inside one block, or between blocks that depend on each other."""
@@ -203,6 +200,13 @@ def _running(combine: np.ufunc, values: FloatArray, place: IntArray) -> FloatArr
         found[reach] = combine(found[reach], found[reach - step])
         step *= 2
     return found
+
+
+def _pairs(one: IntArray, other: IntArray, size: int) -> IntArray:
+    """Distinct pairs of numbers below ``size``, in order, shape (num_pairs, 2)."""
+    occurs = np.zeros((size, size), dtype=bool)
+    occurs[one, other] = True
+    return np.argwhere(occurs)
 
 
 def _root(parent: list[int], index: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -68,11 +67,9 @@ class Couplings:
         Most links carry one of a few sets of geometries; each set is looked at once.
         """
         if self._adjacent is None:
-            holding = _geometries_by_link(self.holding, len(self._marks))
-            passing = _geometries_by_link(self.passing, len(self._marks))
             beside: list[set[int]] = [set() for _ in self.full]
             below: list[set[int]] = [set() for _ in self.full]
-            for held, passed in set(zip(holding, passing, strict=True)):
+            for held, passed in self._sets_on_links():
                 for one in held:
                     beside[one].update(held)
                 for one in passed:
@@ -83,6 +80,22 @@ class Couplings:
                 [tuple(sorted(o for o in group if level[o] > level[g])) for g, group in enumerate(below)],
             )
         return self._adjacent
+
+    def _sets_on_links(self) -> list[tuple[frozenset[int], frozenset[int]]]:
+        """Geometries held and geometries passed of every kind of link.
+
+        Links begin as one kind; each geometry parts the links of a kind that it crosses from the others.
+        """
+        kind = np.zeros(len(self._marks), dtype=np.int64)
+        empty: frozenset[int] = frozenset()
+        sets = [(empty, empty)]
+        for geometry, (holding, passing) in enumerate(zip(self.holding, self.passing, strict=True)):
+            for is_passing, incidence in enumerate((holding, passing)):
+                old, place = distinct(kind[incidence.link], len(sets))
+                kind[incidence.link] = len(sets) + place
+                for held, passed in [sets[number] for number in old.tolist()]:
+                    sets.append((held, passed | {geometry}) if is_passing else (held | {geometry}, passed))
+        return [sets[number] for number in np.flatnonzero(np.bincount(kind)).tolist()]
 
     def couples(self, one: Key, other: Key) -> bool:
         """Whether active tasks of two geometries that are neighbours can hold one another back."""
@@ -115,15 +128,6 @@ class Couplings:
             known, _ = distinct(rows_of(incidence, key[1]).link, len(self._marks))
             self._loads[passes, key] = known
         return known
-
-
-def _geometries_by_link(incidences: Sequence[Incidence], num_links: int) -> list[tuple[int, ...]]:
-    """Geometries that use each link."""
-    found: list[list[int]] = [[] for _ in range(num_links)]
-    for index, incidence in enumerate(incidences):
-        for link in distinct(incidence.link, num_links)[0].tolist():
-            found[link].append(index)
-    return [tuple(group) for group in found]
 
 
 def _flagged(incidence: Incidence, kept: NDArray[np.bool_]) -> Incidence:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simnet.engine.incidence import distinct
 from simnet.engine.masks import bits_to_index
 from simnet.engine.program import Program
 from simnet.engine.rates import RateBook
@@ -162,10 +163,22 @@ class TraceSink:
 
 
 def spread_bytes(program: Program, moved: Sequence[FloatArray]) -> FloatArray:
-    """Payload over each resource when the tasks of each transfer moved so much [bytes]."""
-    total = np.zeros(len(program.capacity))
+    """Payload over each resource when the tasks of each transfer moved so much [bytes].
+
+    Parameters
+    ----------
+    moved
+        Payload of each task, one array per transfer; empty for transfers to leave out.
+    """
+    by_geometry: dict[int, FloatArray] = {}
     for transfer, part in zip(program.transfers, moved, strict=True):
-        rows = program.geometries[transfer.geometry].incidence
+        if len(part):
+            known = by_geometry.get(transfer.geometry)
+            by_geometry[transfer.geometry] = part if known is None else known + part
+    total = np.zeros(len(program.capacity))
+    for geometry, part in by_geometry.items():
+        rows = program.geometries[geometry].incidence
         spread = np.repeat(part, np.diff(rows.indptr)) * rows.coef
-        total += np.bincount(rows.link, weights=spread, minlength=len(total))
+        link, place = distinct(rows.link, len(total))
+        total[link] += np.bincount(place, weights=spread, minlength=len(link))
     return total

@@ -15,6 +15,7 @@ from simnet.analysis.screen import replicated_traffic_s
 from simnet.analysis.screen_network import ScreenNetwork
 from simnet.analysis.step import bottleneck_sentence, breakdown, check_floors, timeline
 from simnet.collectives.capacity import usable_capacity
+from simnet.collectives.known import Known
 from simnet.collectives.lower import lower
 from simnet.collectives.tasks import TaskSet, send
 from simnet.engine.executor import TooManyClassesError, run_program
@@ -175,6 +176,7 @@ def simulate(prepared: Prepared, *, with_timeline: bool = True) -> Simulated:
 def lower_on(prepared: Prepared, fabric: Fabric) -> Lowered:
     """Lower a prepared case on a compiled fabric to the engine's program."""
     constants = load_collectives(prepared.gpu.generation, prepared.gpu.name)
+    known = Known()
 
     def collective(comm: Comm, groups: np.ndarray) -> TaskSet:
         return lower(
@@ -185,6 +187,7 @@ def lower_on(prepared: Prepared, fabric: Fabric) -> Lowered:
             constants=constants,
             algorithm=comm.algorithm,
             repeats=comm.repeats,
+            known=known,
         )
 
     def one_way(comm: Comm, source: np.ndarray, target: np.ndarray) -> TaskSet:

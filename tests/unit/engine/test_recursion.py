@@ -55,9 +55,6 @@ def test_random_steps_lie_inside_the_bracket(seed):
     assert bracket.low_s <= trace.step_time_s <= bracket.high_s
 
 
-@pytest.mark.xfail(
-    strict=True, reason="overlaps are counted in the slow schedule, where messages may lie further apart"
-)
 def test_messages_that_overlap_only_in_the_fast_schedule_stay_inside_the_bracket():
     # Two messages A of 10 bytes over a link of 1. A transfer B lies between their starts, which takes 1 s, but 11 s
     # at its smallest share (C, of ten times its weight, comes much later). So in the slow schedule the messages do

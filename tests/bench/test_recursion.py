@@ -1,0 +1,69 @@
+"""The approximate rung at scale: its bracket against the engine at 2,048 GPUs, its time at 16,384."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simnet.engine.executor import run_program
+from simnet.engine.recursion import run_recursion
+from simnet.runner.case import lower_on, prepare
+from simnet.spec.load import expand, load_scenario
+
+pytestmark = [pytest.mark.slow, pytest.mark.benchmark(timer=time.process_time, warmup=False)]
+
+
+def lowered(case, routing="adaptive", slowest=1.0, *, per_node=False):
+    """The program of a case, its replicas or the nodes of each at speeds drawn at random."""
+    ready = prepare(case)
+    program = lower_on(ready, ready.cluster.compile(routing=routing, seed=case.seed)).program
+    count = program.roles[0].num_actors
+    draws = np.random.default_rng(0).random(program.num_actors if per_node else count)
+    if not per_node:
+        draws = np.tile(draws, len(program.roles))
+    return replace(program, slowdown=1 + (slowest - 1) * draws)
+
+
+def case(name):
+    return next(one for one in expand(load_scenario("monolithic-vs-modular")) if one.name == name)
+
+
+def large():
+    """The 405B step on 16,384 H100, the pipeline outermost."""
+    small = case("h100-8192")
+    workload = small.workload.model_copy(
+        update={
+            "parallelism": small.workload.parallelism.model_copy(update={"dp": 128}),
+            "batch": small.workload.batch.model_copy(update={"global_batch_size": 3072}),
+        }
+    )
+    return small.model_copy(
+        update={"workload": workload, "topology": small.topology.model_copy(update={"nodes": 2048})}
+    )
+
+
+@pytest.mark.parametrize("name", ["across-modular taper=24", "modular taper=48"], ids=["sends", "rings"])
+def test_contention_at_a_thin_join_is_estimated_as_the_engine_finds_it(name):
+    # Sends of different stages, or rings of different stages, share the join; all replicas are alike.
+    program = lowered(case(name))
+    exact_s = run_program(program).step_time_s
+    trace, bracket = run_recursion(program)
+    assert trace.step_time_s == pytest.approx(exact_s, rel=0.001)
+    assert bracket.low_s <= exact_s <= bracket.high_s
+
+
+@pytest.mark.parametrize(
+    ("routing", "slowest", "per_node", "width"),
+    [("adaptive", 1.03, True, 0.06), ("ecmp", 1.0, False, 0.2)],
+    ids=["a speed for each node", "colliding routes"],
+)
+def test_16384_gpus(benchmark, routing, slowest, per_node, width):
+    program = lowered(large(), routing, slowest, per_node=per_node)
+    assert program.roles[0].num_actors == 128
+    trace, bracket = benchmark.pedantic(run_recursion, (program,), rounds=1)
+    benchmark.extra_info["step_time_s"] = trace.step_time_s
+    benchmark.extra_info["bracket_s"] = (bracket.low_s, bracket.high_s)
+    assert bracket.width(trace.step_time_s) < width

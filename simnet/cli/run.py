@@ -38,15 +38,16 @@ def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jo
     SimnetError
         With all faults of the input, before anything is run or written.
     """
-    from simnet.runner import check_cases, sweep
     from simnet.spec.load import expand, load_scenario, parse_set
 
     scenario = load_scenario(scenario_ref, parse_set(sets))
     cases = expand(scenario)
-    check_cases(cases)
-    if out is not None:
-        _make_folder(out)
     with _workers(min(jobs or _num_cores(), len(cases))) as workers:
+        from simnet.runner import check_cases, sweep
+
+        check_cases(cases)
+        if out is not None:
+            _make_folder(out)
         with progress(len(cases)) as report:
             outcomes = sweep(cases, directory=out, executor=workers, progress=report)
         run = _finished(scenario, cases, outcomes, is_quiet=as_json)
@@ -180,15 +181,22 @@ def _layouts(run: _Run) -> list[tuple[str, Layout]]:
 
 @contextmanager
 def _workers(num_workers: int) -> Iterator[Executor | None]:
-    """Yield processes that run cases, then draw figures; None where this one does both."""
+    """Yield processes that run cases, then draw figures; None where this one does both.
+
+    They get ready while this process checks the cases.
+    """
     if num_workers == 1:
         yield None
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
+    from simnet.cli.ready import get_ready
+
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=num_workers, mp_context=spawn) as pool:
+        for _ in range(num_workers):
+            pool.submit(get_ready)
         yield pool
 
 

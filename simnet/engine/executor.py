@@ -81,7 +81,7 @@ class _Executor:
         self.sink = TraceSink(program=program, book=book)
         self._heap: list[tuple[float, int, int, tuple[Any, ...]]] = []
         self._order = 0
-        self._instances: dict[tuple[int, int], Instance] = {}
+        self._instances: list[dict[int, Instance]] = [{} for _ in program.transfers]
         self._wakes: dict[tuple[int, int], int] = {}
         self._first = [role.first_actor for role in program.roles]
         self._ops = [[self._encode(op) for op in role.ops] for role in program.roles]
@@ -198,10 +198,10 @@ class _Executor:
     # -- transfers --------------------------------------------------------------------------
 
     def _instance(self, transfer: int, index: int) -> Instance:
-        key = (transfer, index)
-        found = self._instances.get(key)
+        known = self._instances[transfer]
+        found = known.get(index)
         if found is None:
-            found = self._instances[key] = Instance(transfer=transfer, index=index, part=self.parts[transfer])
+            found = known[index] = Instance(transfer, index, self.parts[transfer])
         return found
 
     def _encode(self, op: Op) -> tuple[int, Any]:
@@ -271,13 +271,11 @@ class _Executor:
 
     def _deadlock(self) -> TopologyError:
         named: list[str] = []
-        for (transfer, index), instance in sorted(self._instances.items()):
-            for role, mask, _, _ in instance.waiting:
-                first = (mask & -mask).bit_length() - 1
-                named.append(
-                    f"{self.program.roles[role].name} replica {first} waits for "
-                    f"{self.program.transfers[transfer].name} #{index}"
-                )
+        for transfer, uses in zip(self.program.transfers, self._instances, strict=True):
+            for index, instance in sorted(uses.items()):
+                for role, mask, _, _ in instance.waiting:
+                    first = (mask & -mask).bit_length() - 1
+                    named.append(f"{self.program.roles[role].name} replica {first} waits for {transfer.name} #{index}")
         if not named:
             named = [
                 f"{self.program.transfers[group.owner.transfer].name} #{group.owner.index}, "

@@ -95,15 +95,14 @@ def _by_latency_and_size(transfer: Transfer) -> tuple[tuple[int, float, float], 
     )
 
 
-@dataclass(slots=True, kw_only=True)
 class Instance:
     """One run of a transfer: who has arrived, what has started, what is done."""
 
-    transfer: int
-    index: int
-    part: Participants
-    arrived: int = 0
-    started: int = 0
-    done: int = 0
-    waiting: list[tuple[int, int, int, float]] = field(default_factory=list)
-    """(role, actors, operation, since) of the classes that wait."""
+    __slots__ = ("arrived", "done", "index", "part", "started", "transfer", "waiting")
+
+    def __init__(self, transfer: int, index: int, part: Participants) -> None:
+        """Start with nobody there."""
+        self.transfer, self.index, self.part = transfer, index, part
+        self.arrived = self.started = self.done = 0
+        self.waiting: list[tuple[int, int, int, float]] = []
+        """(role, actors, operation, since) of the classes that wait."""

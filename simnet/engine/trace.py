@@ -40,6 +40,10 @@ class FlowSpan(NamedTuple):
     end_s: float
 
 
+_tuple = tuple.__new__
+"""Makes a named tuple three times as fast as calling its class; a step has tens of thousands."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTrace:
     """The outcome of one step."""
@@ -91,7 +95,7 @@ class TraceSink:
         assert isinstance(operation, Compute)
         self._spend(role, operation.category.value, mask, end_s - start_s)
         if mask & 1:
-            self._spans.append(TraceSpan(role=role, op=op, start_s=start_s, end_s=end_s, kind="compute"))
+            self._spans.append(_tuple(TraceSpan, (role, op, start_s, end_s, "compute")))
 
     def waited(self, role: int, mask: int, op: int, since_s: float, started_s: float, now_s: float) -> None:
         """Actors waited since ``since_s`` for a transfer that started at ``started_s``."""
@@ -104,17 +108,17 @@ class TraceSink:
         if middle > since_s:
             self._spend(role, BUBBLE, mask, middle - since_s)
             if mask & 1:
-                self._spans.append(TraceSpan(role=role, op=op, start_s=since_s, end_s=middle, kind=BUBBLE))
+                self._spans.append(_tuple(TraceSpan, (role, op, since_s, middle, BUBBLE)))
         self._spend(role, category, mask, now_s - middle)
         if mask & 1 and now_s > middle:
-            self._spans.append(TraceSpan(role=role, op=op, start_s=middle, end_s=now_s, kind="exposed"))
+            self._spans.append(_tuple(TraceSpan, (role, op, middle, now_s, "exposed")))
 
     def moved(self, transfer: int, instance: int, mask: int, started_s: float, now_s: float) -> None:
         """Tasks of a transfer have arrived."""
         counts = self._done[transfer]
         counts[mask] = counts.get(mask, 0) + 1
         if mask & 1:
-            self._flows.append(FlowSpan(transfer=transfer, instance=instance, start_s=started_s, end_s=now_s))
+            self._flows.append(_tuple(FlowSpan, (transfer, instance, started_s, now_s)))
 
     def end(self, role: int, mask: int, now_s: float) -> None:
         """Actors have no operation left."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -12,19 +11,12 @@ from typing import TYPE_CHECKING
 
 from simnet.analysis.answer import ScalingCurve
 from simnet.plot import style
+from simnet.plot.files import png_bytes, svg_text
 from simnet.plot.parity import MeasuredRow
 from simnet.report.content import ReportContent
-from simnet.report.svg import svg_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-PNG_DPI = 144.0
-"""Half as dense again as a screen's 96 dots an inch, for slides."""
-
-FAST = 1
-"""Compression level of zlib: flat colours pack well at once."""
 
 ZOOM_SHARE = 0.1
 """The close-up of the timeline shows this first share of the step."""
@@ -79,20 +71,8 @@ def save_figures(figures: Iterable[ReportFigure], directory: Path) -> list[Path]
 def _draw(plan: _Plan) -> ReportFigure:
     figure = plan.draw().figure.get_figure(root=True)
     return ReportFigure(
-        name=plan.name, title=plan.title, caption=plan.caption, svg=svg_text(figure), png=_png_bytes(figure)
+        name=plan.name, title=plan.title, caption=plan.caption, svg=svg_text(figure), png=png_bytes(figure)
     )
-
-
-def _png_bytes(figure: Figure) -> bytes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure.set_dpi(PNG_DPI)
-    stream = io.BytesIO()
-    with style.save_settings():
-        FigureCanvasAgg(figure).print_png(  # type: ignore[no-untyped-call]  # its stubs leave it out
-            stream, metadata={"Software": None}, pil_kwargs={"compress_level": FAST}
-        )
-    return stream.getvalue()
 
 
 def _breakdown(content: ReportContent) -> Iterator[_Plan]:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
 from html import escape
-from typing import TYPE_CHECKING
 
 from simnet.plot import style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _ROOT = re.compile(r"<svg\b[^>]*>")
 _VIEW_BOX = re.compile(r'viewBox="([^"]+)"')
@@ -26,7 +21,7 @@ def inline_svg(text: str, *, name: str, title: str) -> str:
 
     Parameters
     ----------
-    text : what :func:`svg_text` returns.
+    text : what :func:`simnet.plot.files.svg_text` returns.
     name : prefix of the element ids, so that figures on one page do not share any.
     title : what the figure shows, for screen readers.
     """
@@ -44,19 +39,3 @@ def inline_svg(text: str, *, name: str, title: str) -> str:
     for role, colour in style.THEME_COLOURS.items():
         text = text.replace(colour, f"var(--{role})")
     return text
-
-
-def svg_text(figure: Figure) -> str:
-    """Return a figure as an SVG file; the same figure gives the same text.
-
-    The layout is settled by it, and not worked out again when the figure is drawn in another format.
-    """
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-    stream = io.StringIO()
-    with style.save_settings():  # the canvas draws once, ``savefig`` twice
-        FigureCanvasSVG(figure).print_svg(  # type: ignore[no-untyped-call]  # its stubs leave it out
-            stream, metadata={"Date": None, "Creator": None}
-        )
-    figure.set_layout_engine("none")
-    return stream.getvalue()

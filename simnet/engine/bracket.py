@@ -131,7 +131,10 @@ class _Bound:
             for names, one, last in zip(self._names, self._segments, over, strict=True)
         ]
         beside = [
-            table.union(np.searchsorted(left_s, self._begin_s, "right"), np.searchsorted(one.entered_s, assumed.end_s))
+            table.union(
+                np.searchsorted(_until(one, left_s, assumed.end_s), self._begin_s, "right"),
+                np.searchsorted(one.entered_s, assumed.end_s),
+            )
             for table, one, left_s in zip(tables, self._segments, assumed.left_s, strict=True)
         ]
         found = [self._alone[transfer] for transfer in self._transfer]
@@ -179,6 +182,11 @@ class _Bound:
                 rest ^= lowest
             known = self._sets[key] = largest(found)
         return known
+
+
+def _until(one: Segments, left_s: FloatArray, end_s: FloatArray) -> FloatArray:
+    """When each segment is left, or all that was started up to it is over."""
+    return np.minimum(left_s, np.maximum.accumulate(end_s[one.stays.use]))
 
 
 def _largest_of(rows: Sequence[FloatArray]) -> FloatArray:

@@ -136,6 +136,8 @@ class TopologySpec(SpecModel):
     """What a reader should know about it."""
     status: Literal["", "verified", "secondary", "derived"] = ""
     """How the counts are known: read in a document, in notes of it, or port arithmetic."""
+    printed_units: tuple[Annotated[int, Field(gt=0)], ...] = ()
+    """Sizes, in scalable units, whose counts the source prints; at any other, ``status`` is derived."""
     source: str = ""
     """Where the wiring was read."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from simnet.spec.topology import TopologySpec
 from simnet.topology.bill import assumptions, power_and_price
 from simnet.topology.plan import ModulePlan
+from simnet.topology.printed import known_status
 from simnet.topology.wiring import Wiring
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
@@ -83,7 +84,7 @@ def take_census(spec: TopologySpec, wiring: Wiring) -> Census:
     low, use, high = price
     return Census(
         name=spec.name,
-        status=spec.status,
+        status=known_status(spec),
         source=spec.source,
         nodes=sum(plan.num_domains * (plan.spec.used_hosts or plan.node.hosts) for plan in plans),
         domains=len(wiring.domain_module),

@@ -119,3 +119,23 @@ def test_a_single_leaf_needs_no_spine() -> None:
     star = cluster("hgx-h100", nodes=8, node__nics=1, scale_out__unit=8).census()
     assert star.switches["total"] == 1
     assert star.bisection_bytes_per_s == 8 * NDR / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "status"),
+    [
+        ("dgx-h100-superpod", {"scalable_units": 4}, "verified"),
+        ("dgx-h100-superpod", {"scalable_units": 4, "nodes": 128}, "verified"),
+        ("dgx-h100-superpod", {"scalable_units": 4, "nodes": 100}, "derived"),
+        ("dgx-h100-superpod", {"scalable_units": 32}, "derived"),
+        ("dgx-h100-superpod", {"scale_out__taper__leaf": 2}, "derived"),
+        ("dgx-h100-superpod", {"routing": "static"}, "verified"),
+        ("dgx-gb200-superpod", {"scalable_units": 16}, "secondary"),
+        ("dgx-gb200-superpod", {"scalable_units": 2}, "derived"),
+        ("dgx-gb200-superpod", {"scalable_units": 63}, "derived"),
+    ],
+)
+def test_only_sizes_and_wirings_that_a_document_prints_are_called_so(
+    name: str, sizes: dict[str, object], status: str
+) -> None:
+    assert cluster(name, **sizes).census().status == status

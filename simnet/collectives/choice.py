@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from simnet.collectives import names
-from simnet.collectives.caps import MAX_NVLS_HEADS, num_channels
+from simnet.collectives.caps import MAX_NVLS_HEADS, ll_bus_bytes_per_s, num_channels
 from simnet.collectives.latency import tuner_latency_s
 from simnet.collectives.machine import Machine
 from simnet.errors import Problem, SpecError
@@ -150,7 +150,7 @@ def _ring_bus(protocol: Protocol, machine: Machine, constants: CollectiveConstan
     if machine.num_nodes > 1:
         bus = min(bus, _network_bus(machine, constants))
     if protocol == "ll":
-        return min(bus * constants.protocols.payload_fraction.ll, constants.gpu.ll_max.si(machine.num_nodes))
+        return min(bus * constants.protocols.payload_fraction.ll, ll_bus_bytes_per_s(machine, constants))
     if protocol == "ll128":
         limit = num_channels(machine, constants) * constants.gpu.ring_ll128_max.si(machine.num_nodes)
         return min(bus * constants.protocols.tuner_margin.si, limit)
@@ -164,7 +164,7 @@ def _tree_bus(protocol: Protocol, machine: Machine, constants: CollectiveConstan
     channels = num_channels(machine, constants)
     bus = min(bus * constants.protocols.tuner_margin.si, channels * constants.gpu.tree_max.si(machine.num_nodes))
     if protocol == "ll":
-        return min(bus * constants.protocols.tree_ll_fraction.si, constants.gpu.ll_max.si(machine.num_nodes))
+        return min(bus * constants.protocols.tree_ll_fraction.si, ll_bus_bytes_per_s(machine, constants))
     if protocol == "ll128":
         share = constants.protocols.tree_ll128_fraction.si(machine.num_nodes)
         return min(bus * share, channels * constants.gpu.tree_ll128_max.si(machine.num_nodes))

@@ -60,9 +60,9 @@ def whole(geometries: Sequence[Geometry], can_bind: BoolArray) -> Blocks:
 
 def split(geometries: Sequence[Geometry], capacity: FloatArray, can_bind: BoolArray) -> Blocks:
     """Split all traffic that may ever be under way into blocks."""
-    pairs = _Pairs(geometries, capacity, can_bind)
-    if len(pairs.link) == 0:
+    if not any(can_bind[g.incidence.link].any() for g in geometries):
         return whole(geometries, can_bind)
+    pairs = _Pairs(geometries, capacity, can_bind)
     is_passive = pairs.passive()
     while True:
         block = pairs.blocks(~is_passive)

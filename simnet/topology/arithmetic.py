@@ -107,8 +107,9 @@ class ArithmeticRouter:
         wiring, planes = self.wiring, []
         for plane in range(wiring.num_planes):
             leaves = tuple(wiring.nic_leaf[plane, nic].astype(np.int64) for nic in nics)
+            self._require((leaves[0] >= 0) & (leaves[1] >= 0), flows[0], flows[1])
             way = climb(wiring, leaves[0], leaves[1])
-            self._require(way.is_reached & (leaves[0] >= 0) & (leaves[1] >= 0), flows[0], flows[1])
+            self._require(way.is_reached, flows[0], flows[1])
             columns: list[Ints] = [
                 nics[0].astype(np.int64) + self.resources.base(NIC_LEAF, 0) + plane * wiring.num_nics
             ]

@@ -10,6 +10,7 @@ Hence any schedule that reproduces itself is a bound; it is found from below, by
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 from simnet.engine.blocks import Blocks
 from simnet.engine.crowds import Crowds, Sets, largest
 from simnet.engine.flatten import Flat, Timing, run_flat
-from simnet.engine.order import is_whole, stays
-from simnet.engine.segments import Names, Ranges, Segments, segments
+from simnet.engine.order import are_whole, stays
+from simnet.engine.segments import Names, Ranges, Segments, distinct, last_left, numbers, segments
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -90,9 +91,10 @@ class _Bound:
         program = flat.program
         self.flat, self.lone = flat, lone
         self.crowds = Crowds(flat, lone, blocks)
-        self._begin_s = -_largest_of([-begin for begin in fast.begin])
-        self._transfer = [use.transfer for use in flat.uses]
-        self._whole = [is_whole(program, t) for t in program.transfers]
+        self._first = np.concatenate([[0], np.cumsum([len(begin) for begin in fast.begin])[:-1]]).astype(np.int64)
+        self._begin_s = np.minimum.reduceat(np.concatenate(fast.begin), self._first) if fast.begin else _NONE
+        self._transfer = np.array([use.transfer for use in flat.uses], dtype=np.int64)
+        self._whole = are_whole(program)
         self._alone = [self._durations_of(t, lone[record.geometry]) for t, record in enumerate(program.transfers)]
         kinds = self.crowds.of_transfer
         self._segments: list[Segments] = []
@@ -100,9 +102,10 @@ class _Bound:
             mine = {t: ks[role] for t, ks in enumerate(kinds) if role in ks}
             least_s = np.array([self._least_wait(t, role) for t in range(len(kinds))])
             self._segments.append(segments(flat, role, one, mine, fast, least_s))
-        self._names = [Names() for _ in program.roles]
-        self._sets: dict[tuple[int, int, int], Sets] = {}
-        self._known: dict[tuple[int, bool, int, tuple[int, ...]], FloatArray] = {}
+        self._names = [Names(one.kind) for one in self._segments]
+        self._places = self._of_kinds()
+        self._sets: dict[tuple[frozenset[int], int, bytes], Sets] = {}
+        self._known: dict[tuple[int, bytes], FloatArray] = {}
 
     def _least_wait(self, transfer: int, role: int) -> float:
         wait = self.flat.joints[transfer].waits.get(role)
@@ -110,77 +113,94 @@ class _Bound:
             return 0.0
         return float(wait.bundles.gather(self._alone[transfer]).min())
 
+    def _of_kinds(self) -> list[tuple[int, int, IntArray]]:
+        """Role, kind, and segments in which the role starts it."""
+        found: list[tuple[int, int, IntArray]] = []
+        for role, one in enumerate(self._segments):
+            kind = np.array(one.kind, dtype=np.int64)
+            found += [(role, q, np.flatnonzero(kind == q)) for q in sorted(set(one.kind) - {-1})]
+        return found
+
     def _durations_of(self, transfer: int, rate: FloatArray) -> FloatArray:
         return self.flat.joints[transfer].durations(self.flat.program.transfers[transfer], rate)
 
     def seen(self, timing: Timing) -> _Assumed:
         """Return what a schedule shows."""
-        left_s: list[FloatArray] = []
-        for one in self._segments:
-            after = [timing.after[place] for place in one.stays.place.tolist()[1:]]
-            left_s.append(np.concatenate([_largest_of(after), [np.inf]])[: len(one.stays.use)])
-        took = [end - begin for begin, end in zip(timing.begin, timing.end, strict=True)]
-        return _Assumed(end_s=_largest_of(timing.end), longest_s=_largest_of(took), left_s=left_s)
+        if not timing.end:
+            return _Assumed(end_s=_NONE, longest_s=_NONE, left_s=[])
+        begin_s, end_s = np.concatenate(timing.begin), np.concatenate(timing.end)
+        return _Assumed(
+            end_s=np.maximum.reduceat(end_s, self._first),
+            longest_s=np.maximum.reduceat(end_s - begin_s, self._first),
+            left_s=[last_left(timing, one.stays) for one in self._segments],
+        )
 
     def durations(self, assumed: _Assumed) -> list[FloatArray]:
         """Most that each bundle of each use takes when nothing passes what is assumed [s]."""
-        self.crowds.forget()
-        over = [one.over(assumed.longest_s, assumed.end_s) for one in self._segments]
-        tables = [
-            Ranges(names.along(one.kind, last), len(names.found))
-            for names, one, last in zip(self._names, self._segments, over, strict=True)
-        ]
-        beside = [
-            table.union(
-                np.searchsorted(_until(one, left_s, assumed.end_s), self._begin_s, "right"),
-                np.searchsorted(one.entered_s, assumed.end_s),
-            )
-            for table, one, left_s in zip(tables, self._segments, assumed.left_s, strict=True)
-        ]
-        found = [self._alone[transfer] for transfer in self._transfer]
-        slow: dict[int, list[tuple[int, FloatArray]]] = {}
-        for table, one, last in zip(tables, self._segments, over, strict=True):
-            own = table.union(np.arange(len(last)), last)
-            for use, kind, mask in zip(one.stays.use.tolist(), one.kind, own, strict=True):
-                if kind >= 0:
-                    masks = tuple(beside[role][use] for role in self.crowds.roles[kind])
-                    slow.setdefault(use, []).append((kind, self._rates(kind, self._transfer[use], mask, masks)))
+        own, beside = self._neighbours(assumed)
+        parts: list[list[tuple[int, FloatArray]]] = [[] for _ in self.flat.uses]
+        for role, kind, places in self._places:
+            use = self._segments[role].stays.use[places]
+            masks = [own[role][:, places], *(beside[other][:, use] for other in self.crowds.roles[kind])]
+            columns = np.concatenate([self._whole[self._transfer[use]][None], *masks])
+            first, which = distinct(columns)
+            bounds = np.cumsum([1, *(len(mask) for mask in masks)])
+            rates = [self._rates(kind, columns[:, k], bounds) for k in first.tolist()]
+            for u, number in zip(use.tolist(), which.tolist(), strict=True):
+                parts[u].append((kind, rates[number]))
         known: dict[tuple[int, ...], FloatArray] = {}
-        for use, parts in slow.items():
-            transfer = self._transfer[use]
-            key = (transfer, *(id(rates) for _, rates in parts))
+        found: list[FloatArray] = []
+        for transfer, slow in zip(self._transfer.tolist(), parts, strict=True):
+            key = (transfer, *(id(rates) for _, rates in slow))
             if key not in known:
-                rate = self.lone[self.flat.program.transfers[transfer].geometry].copy()
-                for kind, rates in parts:
-                    rate[self.crowds.kinds[kind].tasks] = rates
-                known[key] = self._durations_of(transfer, rate)
-            found[use] = known[key]
+                known[key] = self._combined(transfer, slow)
+            found.append(known[key])
         return found
 
-    def _rates(self, kind: int, transfer: int, own: int, masks: tuple[int, ...]) -> FloatArray:
-        key = (kind, self._whole[transfer], own, masks)
+    def _neighbours(self, assumed: _Assumed) -> tuple[list[IntArray], list[IntArray]]:
+        """Return masks of sets, by role: what the starter of each stay, or anyone beside each use, has under way."""
+        self.crowds.forget()
+        own: list[IntArray] = []
+        beside: list[IntArray] = []
+        for names, one, left_s in zip(self._names, self._segments, assumed.left_s, strict=True):
+            over = one.over(assumed.longest_s, assumed.end_s)
+            table = Ranges(names.along(over), len(names.found))
+            own.append(table.union(np.arange(len(over)), over))
+            low = np.searchsorted(_until(one, left_s, assumed.end_s), self._begin_s, "right")
+            beside.append(table.union(low, np.searchsorted(one.entered_s, assumed.end_s)))
+        return own, beside
+
+    def _combined(self, transfer: int, slow: list[tuple[int, FloatArray]]) -> FloatArray:
+        if not slow:
+            return self._alone[transfer]
+        rate = self.lone[self.flat.program.transfers[transfer].geometry].copy()
+        for kind, rates in slow:
+            rate[self.crowds.kinds[kind].tasks] = rates
+        return self._durations_of(transfer, rate)
+
+    def _rates(self, kind: int, column: IntArray, bounds: IntArray) -> FloatArray:
+        key = (kind, column.tobytes())
         known = self._known.get(key)
         if known is None:
             crowds = self.crowds
+            own, *masks = (column[low:high] for low, high in itertools.pairwise(bounds.tolist()))
             known = self._known[key] = crowds.least_rates(
                 kind,
-                is_whole=self._whole[transfer],
+                is_whole=bool(column[0]),
                 own=self._named(kind, crowds.kinds[kind].role, own),
                 others=tuple(self._named(kind, r, mask) for r, mask in zip(crowds.roles[kind], masks, strict=True)),
             )
         return known
 
-    def _named(self, kind: int, role: int, mask: int) -> Sets:
+    def _named(self, kind: int, role: int, mask: IntArray) -> Sets:
         """Return the sets of a mask, as far as they cross links of a kind."""
-        key = (kind, role, mask)
+        met = self.crowds.met(kind, role)
+        key = (met, role, mask.tobytes())
         known = self._sets.get(key)
         if known is None:
-            found, rest = set(), mask
-            while rest:
-                lowest = rest & -rest
-                found.add(self.crowds.relevant(kind, self._names[role].found[lowest.bit_length() - 1]))
-                rest ^= lowest
-            known = self._sets[key] = largest(found)
+            names = self._names[role].found
+            known = largest({frozenset(pair for pair in names[k] if pair[0] in met) for k in numbers(mask)})
+            self._sets[key] = known
         return known
 
 
@@ -189,10 +209,4 @@ def _until(one: Segments, left_s: FloatArray, end_s: FloatArray) -> FloatArray:
     return np.minimum(left_s, np.maximum.accumulate(end_s[one.stays.use]))
 
 
-def _largest_of(rows: Sequence[FloatArray]) -> FloatArray:
-    """Largest entry of each row, shape (num_rows,)."""
-    if not rows:
-        return np.zeros(0)
-    first = np.concatenate([[0], np.cumsum([len(row) for row in rows])[:-1]])
-    found: FloatArray = np.maximum.reduceat(np.concatenate(rows), first)
-    return found
+_NONE = np.zeros(0)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simnet.engine.fair_sets import FairSets
-from simnet.engine.flatten import COMPUTE, START, Flat, computations
+from simnet.engine.flatten import COMPUTE, START, Flat
 
 FloatArray = NDArray[np.float64]
 
@@ -58,7 +58,6 @@ class _Clock:
         self._geometry = [t.geometry for t in program.transfers]
         self._latency = [j.last(t.latency_s) for t, j in zip(program.transfers, flat.joints, strict=True)]
         self._now = [np.zeros(role.num_actors) for role in program.roles]
-        self._took = computations(program)
         self._ops = [[op for op in flat.ops if op[1] == r] for r in range(len(program.roles))]
         self._next = [0] * len(program.roles)
         self._blocked: dict[int, list[int]] = {}
@@ -88,7 +87,7 @@ class _Clock:
                 self._settle(now)
 
     def _advance(self, role: int) -> None:
-        ops, now, took = self._ops[role], self._now[role], self._took[role]
+        ops, now, took = self._ops[role], self._now[role], self.flat.computations[role]
         joints, transfer = self.flat.joints, self._transfer
         place = self._next[role]
         while place < len(ops):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.joints import Joint, joint
+from simnet.engine.joints import Joint, joints
 from simnet.engine.program import Program
 from simnet.errors import Problem, TopologyError
 from simnet.workload.ops import Compute, Start
@@ -43,6 +43,8 @@ class Flat:
     """In the order in which they begin; those that never do are left out."""
     joints: tuple[Joint, ...]
     """Per transfer."""
+    computations: tuple[dict[int, FloatArray], ...]
+    """Per role and operation: what a computation takes each actor [s]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,8 +70,8 @@ def flatten(program: Program) -> Flat:
     TopologyError
         When a role waits for a transfer that is never started.
     """
-    joints = tuple(joint(program, t) for t in program.transfers)
-    walk = _Walk(program, joints)
+    found = joints(program)
+    walk = _Walk(program, found)
     has_moved = True
     while has_moved:
         has_moved = False
@@ -78,7 +80,13 @@ def flatten(program: Program) -> Flat:
     stuck = [role.name for role, pc in zip(program.roles, walk.pc, strict=True) if pc < len(role.ops)]
     if stuck:
         raise TopologyError(Problem(message="ranks wait for ever", found=", ".join(stuck)))
-    return Flat(program=program, ops=tuple(walk.found), uses=tuple(walk.uses), joints=joints)
+    return Flat(
+        program=program,
+        ops=tuple(walk.found),
+        uses=tuple(walk.uses),
+        joints=found,
+        computations=tuple(_computations(program)),
+    )
 
 
 class _Walk:
@@ -139,9 +147,9 @@ def run_flat(flat: Flat, durations: Sequence[FloatArray]) -> Timing:
     TopologyError
         When a transfer never ends.
     """
-    program, joints = flat.program, flat.joints
+    program, by_transfer = flat.program, flat.joints
     now = [np.zeros(role.num_actors) for role in program.roles]
-    took = computations(program)
+    took = flat.computations
     begin: list[FloatArray] = []
     end: list[FloatArray] = []
     after: list[FloatArray] = []
@@ -151,11 +159,11 @@ def run_flat(flat: Flat, durations: Sequence[FloatArray]) -> Timing:
         if kind == COMPUTE:
             now[role] = now[role] + took[role][pc]
         elif kind == WAIT:
-            one = joints[transfers[use]].waits.get(role)
+            one = by_transfer[transfers[use]].waits.get(role)
             if one is not None:
                 now[role] = one.released(now[role], end[use])
         elif use >= 0:
-            one_joint = joints[transfers[use]]
+            one_joint = by_transfer[transfers[use]]
             if one_joint.alone is not None:
                 at = one_joint.alone.gather(now[role])
             else:
@@ -171,15 +179,14 @@ def run_flat(flat: Flat, durations: Sequence[FloatArray]) -> Timing:
             end.append(at + durations[use])
         after.append(now[role])
     finish = np.concatenate(now)
-    last = max((float(np.maximum.reduce(e)) for e in end), default=0.0)
+    last = float(np.concatenate(end).max()) if end else 0.0
     step_time_s = max(float(finish.max()), last)
     if not np.isfinite(step_time_s):
         raise TopologyError(Problem(message="ranks wait for ever", found="a transfer whose path carries nothing"))
     return Timing(after=tuple(after), begin=tuple(begin), end=tuple(end), finish_s=finish, step_time_s=step_time_s)
 
 
-def computations(program: Program) -> list[dict[int, FloatArray]]:
-    """Return, per role and operation, what a computation takes each actor [s]."""
+def _computations(program: Program) -> list[dict[int, FloatArray]]:
     found: list[dict[int, FloatArray]] = []
     for role in program.roles:
         slowdown = program.slowdown[role.first_actor : role.first_actor + role.num_actors]

@@ -6,6 +6,7 @@ gradient ring over all replicas, one a replica for a send.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,7 +30,7 @@ class Largest:
 
     def gather(self, values: FloatArray) -> FloatArray:
         """Return the largest for each entry."""
-        taken = values if self.index is None else values[self.index]
+        taken = values if self.index is None else values.take(self.index)
         if self.first is None:
             return taken
         found: FloatArray = np.maximum.reduceat(taken, self.first)
@@ -100,12 +101,20 @@ def _moving(transfer: Transfer, rate: FloatArray) -> FloatArray:
     return moving
 
 
-def joint(program: Program, transfer: Transfer) -> Joint:
-    """Find the bundles of a transfer."""
-    sets = [
-        (tuple(_row(transfer.starters, task)), tuple(_row(transfer.waiters, task)))
-        for task in range(len(transfer.size_bytes))
-    ]
+def joints(program: Program) -> tuple[Joint, ...]:
+    """Find the bundles of each transfer; those of the same starters and waiters are one value."""
+    known: dict[tuple[int, int], Joint] = {}
+    found: list[Joint] = []
+    for transfer in program.transfers:
+        key = (id(transfer.starters), id(transfer.waiters))
+        if key not in known:
+            known[key] = _joint(program, transfer)
+        found.append(known[key])
+    return tuple(found)
+
+
+def _joint(program: Program, transfer: Transfer) -> Joint:
+    sets = list(zip(_rows(transfer.starters), _rows(transfer.waiters), strict=True))
     number = {pair: index for index, pair in enumerate(sorted(set(sets)))}
     bundle = np.array([number[pair] for pair in sets], dtype=np.int64)
     order = np.argsort(bundle, kind="stable")
@@ -130,8 +139,9 @@ def joint(program: Program, transfer: Transfer) -> Joint:
     )
 
 
-def _row(sets: ActorSets, task: int) -> list[int]:
-    return sets.actor[sets.indptr[task] : sets.indptr[task + 1]].tolist()  # type: ignore[no-any-return]
+def _rows(sets: ActorSets) -> list[tuple[int, ...]]:
+    actor, bounds = sets.actor.tolist(), sets.indptr.tolist()
+    return [tuple(actor[low:high]) for low, high in itertools.pairwise(bounds)]
 
 
 def _waits(program: Program, role_of: IntArray, waiters: list[tuple[int, ...]]) -> dict[int, WaitFor]:

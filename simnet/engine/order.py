@@ -35,7 +35,7 @@ class Stays:
 def stays(flat: Flat) -> tuple[Stays, ...]:
     """Return, per role, how long the transfers that start there may be under way."""
     program = flat.program
-    known = [_Known.of(program, t) for t in program.transfers]
+    known = _known(program)
     clocks = _Clocks(flat, known)
     clocks.run()
     found: list[Stays] = []
@@ -52,6 +52,17 @@ def stays(flat: Flat) -> tuple[Stays, ...]:
 
 
 _NONE = tuple(np.zeros(0, dtype=np.int64) for _ in range(3))
+
+
+def _known(program: Program) -> list[_Known]:
+    found: dict[tuple[int, int], _Known] = {}
+    rows: list[_Known] = []
+    for transfer in program.transfers:
+        key = (id(transfer.starters), id(transfer.waiters))
+        if key not in found:
+            found[key] = _Known.of(program, transfer)
+        rows.append(found[key])
+    return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,11 +155,15 @@ class _Clocks:
         return int(first)
 
 
-def is_whole(program: Program, transfer: Transfer) -> bool:
-    """Whether every task has all actors of each role that it involves at both ends, so that none is ever past it."""
+def are_whole(program: Program) -> IntArray:
+    """Per transfer, 1 if every task has all actors of each role that it involves at both ends: none is ever past it."""
     role_of = np.repeat(np.arange(len(program.roles)), [role.num_actors for role in program.roles])
     size = np.array([role.num_actors for role in program.roles])
-    return all(_has_all(sets, role_of, size) for sets in (transfer.starters, transfer.waiters))
+    known: dict[int, bool] = {}
+    for sets in (sets for t in program.transfers for sets in (t.starters, t.waiters)):
+        if id(sets) not in known:
+            known[id(sets)] = _has_all(sets, role_of, size)
+    return np.array([known[id(t.starters)] and known[id(t.waiters)] for t in program.transfers], dtype=np.int64)
 
 
 def _has_all(sets: ActorSets, role_of: IntArray, size: IntArray) -> bool:

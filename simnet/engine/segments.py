@@ -66,10 +66,22 @@ def segments(flat: Flat, role: int, stays: Stays, kinds: dict[int, int], fast: T
     return Segments(
         stays=stays,
         kind=tuple(kinds.get(t, -1) for t in transfers),
-        entered_s=np.array([fast.after[place].min() for place in stays.place.tolist()]),
+        entered_s=_rows(fast, stays).min(axis=1),
         progress_s=progress[stays.opened],
         is_lone=np.array([flat.joints[t].is_lone_start for t in transfers], dtype=bool),
     )
+
+
+def last_left(timing: Timing, stays: Stays) -> FloatArray:
+    """When the last actor of a role has left each segment [s]."""
+    return np.append(_rows(timing, stays).max(axis=1)[1:], np.inf)[: len(stays.use)]
+
+
+def _rows(timing: Timing, stays: Stays) -> FloatArray:
+    """When each actor is at each start, shape (num_segments, num_actors) [s]."""
+    if not len(stays.place):
+        return np.zeros((0, 1))
+    return np.stack([timing.after[place] for place in stays.place.tolist()])
 
 
 def _progress(flat: Flat, role: int, least_s: FloatArray) -> FloatArray:
@@ -101,31 +113,43 @@ def _progress(flat: Flat, role: int, least_s: FloatArray) -> FloatArray:
 class Names:
     """Numbers for the sets of one role."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: tuple[int, ...]) -> None:
         self.found: list[frozenset[tuple[int, int]]] = []
         """Each set: (kind, how many uses of it)."""
-        self._number: dict[frozenset[tuple[int, int]], int] = {}
+        self._number: dict[bytes, int] = {}
+        self._kinds = sorted(set(kinds) - {-1})
+        row = {kind: index for index, kind in enumerate(self._kinds)}
+        self._start = np.array([segment for segment, kind in enumerate(kinds) if kind >= 0], dtype=np.int64)
+        self._row = np.array([row[kind] for kind in kinds if kind >= 0], dtype=np.int64)
 
-    def along(self, kinds: tuple[int, ...], over: IntArray) -> IntArray:
-        """Return the number of the set that is under way in each segment."""
-        counts: dict[int, int] = {}
-        ends: dict[int, list[int]] = {}
-        sets = np.zeros(len(kinds), dtype=np.int64)
-        for segment, (kind, end) in enumerate(zip(kinds, over.tolist(), strict=True)):
-            for gone in ends.pop(segment, ()):
-                counts[gone] -= 1
-                if not counts[gone]:
-                    del counts[gone]
-            if kind >= 0:
-                counts[kind] = counts.get(kind, 0) + 1
-                ends.setdefault(end, []).append(kind)
-            key = frozenset(counts.items())
-            number = self._number.get(key)
-            if number is None:
-                number = self._number[key] = len(self.found)
-                self.found.append(key)
-            sets[segment] = number
-        return sets
+    def along(self, over: IntArray) -> IntArray:
+        """Return the number of the set that is under way in each segment, where each use is over in a given one."""
+        change = np.zeros((len(self._kinds), len(over) + 1), dtype=np.int64)
+        np.add.at(change, (self._row, self._start), 1)
+        np.add.at(change, (self._row, over[self._start]), -1)
+        counts = change.cumsum(axis=1)[:, :-1]
+        first, which = distinct(counts)
+        return np.array([self._named(column) for column in counts[:, first].T], dtype=np.int64)[which]
+
+    def _named(self, counts: IntArray) -> int:
+        key = counts.tobytes()
+        number = self._number.get(key)
+        if number is None:
+            number = self._number[key] = len(self.found)
+            self.found.append(frozenset((k, c) for k, c in zip(self._kinds, counts.tolist(), strict=True) if c))
+        return number
+
+
+def distinct(columns: IntArray) -> tuple[IntArray, IntArray]:
+    """Return one column of each distinct value, and for every column which of them it is like."""
+    if not columns.size:
+        return np.zeros(min(columns.shape[1], 1), dtype=np.int64), np.zeros(columns.shape[1], dtype=np.int64)
+    order = np.lexsort(columns)
+    ordered = columns[:, order]
+    is_new = np.concatenate([[True], (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)])
+    which = np.zeros(len(order), dtype=np.int64)
+    which[order] = np.cumsum(is_new) - 1
+    return order[is_new], which
 
 
 class Ranges:
@@ -142,15 +166,24 @@ class Ranges:
             self._levels.append(last[:, :-width] | last[:, width:])
             width *= 2
 
-    def union(self, low: IntArray, high: IntArray) -> list[int]:
-        """Bit mask of the sets in each range of segments; 0 where it is empty."""
+    def union(self, low: IntArray, high: IntArray) -> IntArray:
+        """Bit mask of the sets in each range of segments, shape (num_words, num_ranges); 0 where it is empty."""
         found = np.zeros((self._num_words, len(low)), dtype=np.int64)
         length = high - low
         level = np.where(length > 0, np.frexp(np.maximum(length, 1))[1] - 1, -1)
         for index, words in enumerate(self._levels):
             chosen = np.flatnonzero(level == index)
             found[:, chosen] = words[:, low[chosen]] | words[:, high[chosen] - (1 << index)]
-        masks: list[int] = found[-1].tolist()
-        for row in found[-2::-1]:
-            masks = [mask << _BITS | word for mask, word in zip(masks, row.tolist(), strict=True)]
-        return masks
+        return found
+
+
+def numbers(mask: IntArray) -> list[int]:
+    """Return the numbers of the sets in a mask of words."""
+    found: list[int] = []
+    for word, bits in enumerate(mask.tolist()):
+        rest = bits
+        while rest:
+            lowest = rest & -rest
+            found.append(word * _BITS + lowest.bit_length() - 1)
+            rest ^= lowest
+    return found

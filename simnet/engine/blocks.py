@@ -25,10 +25,10 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-CROWD = 0.5
-"""Share of all traffic of a link that the split expects to be under way at once (a stage gathers,
+CROWDS = (0.5, 1.0)
+"""Shares of all traffic of a link that the split expects to be under way at once (a stage gathers,
 scatters and sends in turn). Only a guess of where to split: the engine checks every solve against
-``allowed_load`` and, where a link is more crowded, solves everything together."""
+``allowed_load`` and, where a link is more crowded, goes on with the next guess, in the end without a split."""
 STRICT = 1 - 1e-9
 """Bounds that are met but for rounding do not count as met."""
 
@@ -58,12 +58,14 @@ def whole(geometries: Sequence[Geometry], can_bind: BoolArray) -> Blocks:
     )
 
 
-def split(geometries: Sequence[Geometry], capacity: FloatArray, can_bind: BoolArray) -> Blocks:
-    """Split all traffic that may ever be under way into blocks."""
+def split(
+    geometries: Sequence[Geometry], capacity: FloatArray, can_bind: BoolArray, crowd: float = CROWDS[0]
+) -> Blocks:
+    """Split all traffic that may ever be under way into blocks; ``crowd`` is the share of it to expect at once."""
     if not any(can_bind[g.incidence.link].any() for g in geometries):
         return whole(geometries, can_bind)
     pairs = _Pairs(geometries, capacity, can_bind)
-    is_passive = pairs.passive()
+    is_passive = pairs.passive(crowd)
     while True:
         block = pairs.blocks(~is_passive)
         edges = pairs.edges(is_passive, block)
@@ -95,7 +97,7 @@ class _Pairs:
         self.geometry: IntArray = geometry[order]
         self._bound, self._weight, self._level = bound[order], weight[order], level[order]
 
-    def passive(self) -> BoolArray:
+    def passive(self, crowd: float) -> BoolArray:
         """Pairs whose link never holds the geometry back, most at each link."""
         start = np.flatnonzero(np.diff(self.link, prepend=-1))
         length = np.diff(start, append=len(self.link))
@@ -107,7 +109,7 @@ class _Pairs:
         left = capacity - bounded - (1 - STRICT) * capacity
         highest = _running(np.maximum, self._level, place)
         is_finite = np.isfinite(highest)
-        is_safe = is_finite & (np.where(is_finite, highest, 0) * CROWD * others < left * STRICT)
+        is_safe = is_finite & (np.where(is_finite, highest, 0) * crowd * others < left * STRICT)
         furthest = np.maximum.reduceat(np.where(is_safe, place, -1), start)
         result: BoolArray = place <= np.repeat(furthest, length)
         return result

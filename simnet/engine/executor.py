@@ -19,7 +19,7 @@ import simpy
 from simnet.engine.network import Group, Network
 from simnet.engine.participants import Instance, Participants, participants
 from simnet.engine.program import Program
-from simnet.engine.rates import CrowdedError, RateBook
+from simnet.engine.rates import RateBook
 from simnet.engine.trace import StepTrace, TraceSink
 from simnet.errors import Problem, TopologyError
 from simnet.workload.ops import Compute, Op, Start
@@ -57,28 +57,22 @@ def run_program(program: Program, *, is_split: bool = False, max_classes: int | 
     TopologyError
         When ranks wait for a transfer that never ends; names the ranks and what they wait for.
     """
-    for in_blocks in (True, False):
-        executor = _Executor(program, is_split=is_split, max_classes=max_classes, in_blocks=in_blocks)
-        try:
-            executor.run()
-        except CrowdedError:
-            continue
-        break
-    return executor.sink.finish(executor.now_s)
+    executor = _Executor(program, is_split=is_split, max_classes=max_classes)
+    executor.run()
+    return executor.sink.finish(executor.now_s, executor.network.book)
 
 
 class _Executor:
     """The state over time of one run."""
 
-    def __init__(self, program: Program, *, is_split: bool, max_classes: int | None, in_blocks: bool) -> None:
+    def __init__(self, program: Program, *, is_split: bool, max_classes: int | None) -> None:
         self.program = program
         self.max_classes = max_classes
         self.now_s = 0.0
         self.is_split = is_split
-        book = RateBook(program=program, is_split=in_blocks)
-        self.network = Network(book=book)
+        self.network = Network(book=RateBook(program=program))
         self.parts: list[Participants] = [participants(t) for t in program.transfers]
-        self.sink = TraceSink(program=program, book=book)
+        self.sink = TraceSink(program=program)
         self._heap: list[tuple[float, int, int, tuple[Any, ...]]] = []
         self._order = 0
         self._instances: list[dict[int, Instance]] = [{} for _ in program.transfers]
@@ -129,13 +123,19 @@ class _Executor:
             while wakes:
                 role, pc = key = next(iter(wakes)) if len(wakes) == 1 else min(wakes)
                 self._advance(role, wakes.pop(key), pc)
-        for group in self.network.settle(now):
-            if group.finish_s < inf:
-                self._push(max(group.finish_s, now), _FINISH, (group, group.finish_s))
+        self._settle(now)
         if self._asleep > sink.num_classes:
             sink.num_classes = self._asleep
             if self.max_classes is not None and self._asleep > self.max_classes:
                 raise TooManyClassesError
+
+    def _settle(self, now: float) -> None:
+        """Share the links anew and note the ends that changed."""
+        for group in self.network.settle(now):
+            if group.finish_s < inf:
+                self._push(max(group.finish_s, now), _FINISH, (group, group.finish_s))
+        if self.network.put_off:
+            self._put_off()
 
     def _push(self, time_s: float, kind: int, data: tuple[Any, ...]) -> None:
         self._order += 1
@@ -227,16 +227,22 @@ class _Executor:
     def _expect(self, instance: Instance, mask: int, size_bytes: float, begin_s: float) -> None:
         """Tasks whose starters are ready flow after their latency."""
         now, network = self.now_s, self.network
-        geometry = instance.part.geometry
         if size_bytes > 0:
-            group = network.reserve(instance, (geometry, mask), size_bytes, now, begin_s)
+            key = (instance.part.geometry, mask)
+            group = network.reserve(instance, key, size_bytes, now, begin_s)
             if group is not None:
                 self._push(group.finish_s, _FINISH, (group, group.finish_s))
                 return
-            for other in network.announce(geometry, now):
-                network.announce(other.key[0], now)
-                self._push(other.since_s, _BEGIN, (other.owner, other.key[1], other.left_bytes, other.started_s))
+            network.announce(key, now)
+            if network.put_off:
+                self._put_off()
         self._push(begin_s, _BEGIN, (instance, mask, size_bytes, now))
+
+    def _put_off(self) -> None:
+        """Let groups that the network had reserved begin when their latency is over, as others do."""
+        for group in self.network.put_off:
+            self._push(group.since_s, _BEGIN, (group.owner, group.key[1], group.left_bytes, group.started_s))
+        self.network.put_off.clear()
 
     def _begin(self, instance: Instance, mask: int, size_bytes: float, started_s: float) -> None:
         if size_bytes > 0:

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from math import inf
 
 from simnet.engine.couplings import Key
+from simnet.engine.filling import CrowdedError, Part
 from simnet.engine.participants import Instance
-from simnet.engine.rates import Part, RateBook, Upstream
+from simnet.engine.rates import RateBook, Upstream
 
 SAME_RATE = 1e-12
 """Relative: a rate this close to the old one leaves the finish time as it was."""
@@ -78,9 +79,11 @@ class Network:
     """Geometries that have a reserved group, as a bit mask."""
     announced: int = 0
     """Geometries that have groups in their latency, the reserved left out, as a bit mask."""
+    put_off: list[Group] = field(default_factory=list)
+    """Groups that were reserved and now begin as others do; whoever keeps the clock empties the list."""
     _by_geometry: dict[int, dict[int, Group]] = field(default_factory=dict)
     _reserved: dict[int, dict[int, Group]] = field(default_factory=dict)
-    _num_announced: dict[int, int] = field(default_factory=dict)
+    _announced: dict[int, list[Key]] = field(default_factory=dict)
     _touched: dict[int, dict[int, Group]] = field(default_factory=dict)
     """Groups whose rates may have changed, by level of their block."""
     _serial: int = 0
@@ -89,10 +92,12 @@ class Network:
 
     def reserve(self, owner: Instance, key: Key, size: float, started_s: float, begin_s: float) -> Group | None:
         """Group whose end is known because it meets no other; None if it may meet one."""
-        beside, above, below = self.book.couplings.around(key[0])
-        if (beside | above | below) & (self.on_wire | self.reserved | self.announced):
+        if self._meets(key):
             return None
-        parts = self.book.alone(key)
+        try:
+            parts = self.book.alone(key)
+        except CrowdedError:
+            return None
         rate = parts[0][1]
         if len(parts) > 1 or rate <= 0:
             return None
@@ -102,35 +107,63 @@ class Network:
         self.reserved |= 1 << key[0]
         return group
 
-    def announce(self, geometry: int, now_s: float) -> list[Group]:
-        """Expect tasks after their latency; reserved groups that they could meet and that have not begun."""
-        self._num_announced[geometry] = self._num_announced.get(geometry, 0) + 1
-        self.announced |= 1 << geometry
-        beside, above, below = self.book.couplings.around(geometry)
+    def announce(self, key: Key, now_s: float) -> None:
+        """Expect tasks after their latency; reserved groups that they could meet become ordinary ones."""
+        self._announced.setdefault(key[0], []).append(key)
+        self.announced |= 1 << key[0]
+        beside, above, below = self.book.couplings.around(key[0])
         meets = (beside | above | below) & self.reserved
-        put_off: list[Group] = []
-        while meets:
-            lowest = meets & -meets
-            meets ^= lowest
-            for group in list(self._reserved[lowest.bit_length() - 1].values()):
-                self._unreserve(group)
-                if group.since_s > now_s:
-                    group.is_active = False
-                    put_off.append(group)
-                else:
-                    self.book.solve((group.key,))
-                    self._insert(group)
-        return put_off
+        for geometry in _bits(meets) if meets else ():
+            for group in list(self._reserved[geometry].values()):
+                if self._is_met(key, group.key):
+                    self._release(group, now_s)
+
+    def _release(self, group: Group, now_s: float) -> None:
+        """Make a reserved group an ordinary one: under way, or put off until its latency is over."""
+        self._unreserve(group)
+        if group.since_s <= now_s:
+            self.book.solve((group.key,))
+            self._insert(group)
+            return
+        group.is_active = False
+        self._announced.setdefault(group.key[0], []).append(group.key)
+        self.announced |= 1 << group.key[0]
+        self.put_off.append(group)
 
     def begin(self, owner: Instance, key: Key, size: float, started_s: float, now_s: float) -> None:
         """Put announced tasks on the wire; their rate comes with the next ``settle``."""
-        geometry = key[0]
-        left = self._num_announced[geometry] = self._num_announced[geometry] - 1
-        if not left:
-            self.announced &= ~(1 << geometry)
+        expected = self._announced[key[0]]
+        expected.remove(key)
+        if not expected:
+            self.announced &= ~(1 << key[0])
         group = Group(self._next_serial(), owner, key, size, started_s, now_s)
         self._insert(group)
         self._touch(group)
+
+    def _meets(self, key: Key) -> bool:
+        """Whether tasks could meet others that are under way, reserved or announced."""
+        beside, above, below = self.book.couplings.around(key[0])
+        meets = (beside | above | below) & (self.on_wire | self.reserved | self.announced)
+        if not meets:
+            return False
+        for geometry in _bits(meets):
+            for groups in (self._by_geometry.get(geometry), self._reserved.get(geometry)):
+                if groups and any(self._is_met(key, group.key) for group in groups.values()):
+                    return True
+            if any(self._is_met(key, other) for other in self._announced.get(geometry, ())):
+                return True
+        return False
+
+    def _is_met(self, key: Key, other: Key) -> bool:
+        """Whether two sets of tasks, of geometries that are coupled, can change each other's rates."""
+        couplings = self.book.couplings
+        beside, above, below = couplings.around(key[0])
+        bit = 1 << other[0]
+        return bool(
+            (beside & bit and couplings.couples(key, other))
+            or (above & bit and couplings.feeds(other, key))
+            or (below & bit and couplings.feeds(key, other))
+        )
 
     # -- on the wire ------------------------------------------------------------------------
 
@@ -150,6 +183,15 @@ class Network:
     def settle(self, now_s: float) -> list[Group]:
         """Rates of every touched component, upstream blocks first; groups whose finish is new."""
         changed: list[Group] = []
+        while True:
+            try:
+                self._settle(now_s, changed)
+            except CrowdedError:
+                self._coarsen(now_s)
+            else:
+                return changed
+
+    def _settle(self, now_s: float, changed: list[Group]) -> None:
         touched = self._touched
         while touched:
             level = next(iter(touched)) if len(touched) == 1 else min(touched)
@@ -166,7 +208,20 @@ class Network:
             solution = self.book.solve(tuple([group.key for group in component]), _upstream(component))
             for group, parts in zip(component, solution.parts, strict=True):
                 self._apply(group, parts, now_s, changed)
-        return changed
+
+    def _coarsen(self, now_s: float) -> None:
+        """Go on with a coarser split: what was solved so far stands, what is under way is linked anew."""
+        for group in [group for groups in self._reserved.values() for group in groups.values()]:
+            self._release(group, now_s)
+        under_way = [group for groups in self._by_geometry.values() for group in groups.values()]
+        self.book = self.book.coarser()
+        self.on_wire = 0
+        self._by_geometry.clear()
+        self._touched.clear()
+        for group in under_way:
+            group.near, group.above, group.below = {}, {}, {}
+            self._insert(group)
+            self._touch(group)
 
     def active(self) -> list[Group]:
         """Return the groups under way, oldest first."""
@@ -224,12 +279,7 @@ class Network:
 
     def _groups_of(self, geometries: int) -> list[Group]:
         """Active groups of the geometries of a bit mask."""
-        found: list[Group] = []
-        while geometries:
-            lowest = geometries & -geometries
-            found.extend(self._by_geometry[lowest.bit_length() - 1].values())
-            geometries ^= lowest
-        return found
+        return [group for geometry in _bits(geometries) for group in self._by_geometry[geometry].values()]
 
     def _remove(self, group: Group) -> None:
         geometry, serial = group.key[0], group.serial
@@ -254,6 +304,16 @@ class Network:
     def _next_serial(self) -> int:
         self._serial += 1
         return self._serial
+
+
+def _bits(mask: int) -> list[int]:
+    """Positions of the set bits of a mask of few bits."""
+    found: list[int] = []
+    while mask:
+        lowest = mask & -mask
+        found.append(lowest.bit_length() - 1)
+        mask ^= lowest
+    return found
 
 
 def _component(seed: Group) -> list[Group]:

@@ -74,7 +74,6 @@ class TraceSink:
     """Collects what the executor reports."""
 
     program: Program
-    book: RateBook
     num_events: int = 0
     num_classes: int = 0
     _spent: list[dict[str, float]] = field(init=False)
@@ -125,7 +124,7 @@ class TraceSink:
         record = self.program.roles[role]
         self._finish[record.first_actor + bits_to_index(mask, record.num_actors)] = now_s
 
-    def finish(self, step_time_s: float) -> StepTrace:
+    def finish(self, step_time_s: float, book: RateBook) -> StepTrace:
         """Return the trace, with every actor's idle time to the end of the step as bubble."""
         means: list[dict[str, float]] = []
         for role, spent in zip(self.program.roles, self._spent, strict=True):
@@ -143,12 +142,12 @@ class TraceSink:
             flows=tuple(self._flows),
             bytes_by_transfer=moved,
             resource_bytes=resource_bytes,
-            peak_share=self.book.peak,
-            bound_by=self.book.bound_by,
+            peak_share=book.peak,
+            bound_by=book.bound_by,
             num_events=self.num_events,
-            num_solves=self.book.num_solves,
+            num_solves=book.filler.num_solves,
             num_classes=self.num_classes,
-            largest_solve=self.book.largest_solve,
+            largest_solve=book.filler.largest_solve,
         )
 
     def _bytes(self) -> tuple[tuple[FloatArray, ...], FloatArray]:

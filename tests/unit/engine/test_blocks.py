@@ -74,6 +74,22 @@ def test_a_crowd_that_the_split_does_not_allow_for_is_solved_together():
     assert trace.step_time_s == pytest.approx(10.2)
 
 
+def test_a_crowd_in_the_middle_of_a_step_leaves_what_was_moved_before_as_it_is():
+    # Port 10, NIC 4.8. Beside one collective the ring has its 4.8 and the collective 5.2; from 1 s on a second one
+    # makes thirds of the port. The first has 10 - 5.2 = 4.8 left and ends at 1 + 4.8 / (10 / 3) = 2.44 s; the ring
+    # then has 5.2 - 4.8 = 0.4 left at 4.8: 2.44 + 0.4 / 4.8 = 2.5233 s. The port is full to the end: 30 bytes at 10.
+    ring = transfer(({0: 1.0, 1: 1.0}, [0], [0]), name="ring", size=10)
+    one = transfer(({0: 1.0}, [0], [0]), name="one", size=10)
+    two = transfer(({0: 1.0}, [1], [1]), name="two", size=10)
+    first = [Start(comm=0, instance=0), Start(comm=1, instance=0), Wait(comm=1, instance=0), Wait(comm=0, instance=0)]
+    second = [Compute(duration_s=1.0), Start(comm=2, instance=0), Wait(comm=2, instance=0)]
+    step = program([first, second], [ring, one, two], [10.0, 4.8])
+    assert blocks_of(step).level == (0, 1, 1)
+    trace = run_program(step)
+    ends = {span.transfer: span.end_s for span in trace.flows}
+    assert ends == {0: pytest.approx(2.44 + 0.4 / 4.8), 1: pytest.approx(2.44), 2: pytest.approx(3)}
+
+
 def ring_of(step, index):
     """A transfer of a step as a record to build another with."""
     record = step.transfers[index]

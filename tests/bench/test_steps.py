@@ -1,0 +1,141 @@
+"""A whole step, machine included, at sizes that buyers ask for: counts are asserted, CPU seconds printed.
+
+Llama 3.1 405B in FP8, TP 8 in the node, PP 16 x 8 virtual stages, 16 micro-batches, on three-tier rail-optimised trees:
+16,384 H100 on QM9700, 131,072 B300 on Q3400. A defect may add at most one replica's events.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simnet.collectives.lower import lower
+from simnet.engine.executor import run_program
+from simnet.engine.program import ActorSets, Geometry, Program, Role, Transfer
+from simnet.runner.case import lower_on, prepare
+from simnet.spec.collectives import load_collectives
+from simnet.spec.load import expand, load_scenario
+from simnet.topology.build import build_cluster
+from simnet.workload.ops import Category, Start, Wait
+
+pytestmark = [pytest.mark.slow, pytest.mark.benchmark(timer=time.process_time, warmup=False)]
+MEBIBYTE = 2**20
+GIB = 2**30
+SCENARIO = """
+name: large
+question: How long does a step take to simulate?
+topology: {{from: {topology}, nodes: {nodes}}}
+workload:
+  model: llama-3.1-405b
+  sequence_length: 8192
+  precision: fp8
+  parallelism: {{tp: 8, pp: 16, virtual_stages: 8}}
+  batch: {{num_micro_batches: 16}}
+  layout: {{embedding_counts_as_layer: true, loss_counts_as_layer: true}}
+  gradient_dtype: bf16
+  rank_order: tp-cp-pp-dp
+"""
+MACHINES = {"16,384 H100": ("hgx-h100", 2048), "131,072 B300": ("hgx-b300", 16384)}
+PASSES = 2 * 16 * 8 * 16
+"""Passes of a replica: forward and backward of 16 micro-batches over 8 chunks of 16 stages."""
+EVENTS_PER_PASS = 6
+"""Computing, and begin and end of at most one gather or scatter beside it, one after it, and one send: generous."""
+
+
+def simulate(case, defect=""):
+    """Build, lower and run one step; ``defect`` is a degraded cable, a slow GPU, or none."""
+    gc.disable()
+    try:
+        cluster = build_cluster(case.topology)
+        if defect == "cable":
+            cluster.scale_link("d5/nic0", "leaf0", 0.5)
+        ready = prepare(case, cluster)
+        program = lower_on(ready, cluster.compile(routing=case.routing, seed=case.seed)).program
+        if defect == "gpu":
+            slowdown = program.slowdown.copy()
+            slowdown[5] = 1.1
+            program = replace(program, slowdown=slowdown)
+        return run_program(program)
+    finally:
+        gc.enable()
+
+
+@pytest.fixture(scope="module", params=MACHINES.values(), ids=MACHINES.keys())
+def case(request, tmp_path_factory):
+    topology, nodes = request.param
+    path = tmp_path_factory.mktemp("large") / "large.yaml"
+    path.write_text(SCENARIO.format(topology=topology, nodes=nodes))
+    (one,) = expand(load_scenario(path))
+    prepare(one)  # reads the catalogue once
+    return one
+
+
+@pytest.mark.parametrize("defect", ["", "cable", "gpu"], ids=["healthy", "one cable at half", "one GPU 10 % slower"])
+def test_a_405b_step(benchmark, case, defect):
+    trace = benchmark.pedantic(simulate, (case, defect), rounds=1)
+    replicas = 1 if not defect else 2
+    assert trace.num_classes <= replicas * 16
+    assert trace.num_events <= replicas * PASSES * EVENTS_PER_PASS
+    benchmark.extra_info |= {"events": trace.num_events, "solves": trace.num_solves, "classes": trace.num_classes}
+    benchmark.extra_info["step_time_s"] = trace.step_time_s
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "hierarchical"])
+def test_an_all_reduce_of_1_gib_over_16384_gpus(benchmark, algorithm):
+    # The ring's rails and the shards' rings move (n - 1) / n of twice the buffer over 8 NICs of 400 Gb/s at 96 %.
+    fabric = build_cluster("hgx-h100", {"nodes": 2048}).compile()
+    constants = load_collectives("hopper", "H100-SXM")
+
+    def run():
+        tasks = lower(fabric, "all_reduce", np.arange(16384)[None, :], GIB, constants=constants, algorithm=algorithm)
+        return run_program(one_use(tasks, fabric, constants)).step_time_s
+
+    run()
+    tracemalloc.start()
+    run()
+    peak_mib = tracemalloc.get_traced_memory()[1] / MEBIBYTE
+    tracemalloc.stop()
+    seconds = benchmark.pedantic(run, rounds=1)
+    benchmark.extra_info["peak_mib"] = round(peak_mib)
+    assert seconds >= 2 * GIB / (8 * 50e9)
+    assert peak_mib < 500
+
+
+def one_use(tasks, fabric, constants):
+    """Program of one actor that makes the collective once."""
+    from simnet.collectives.capacity import usable_capacity
+    from simnet.engine.incidence import Incidence
+
+    count = len(tasks.size_bytes)
+    everyone = ActorSets(indptr=np.arange(count + 1), actor=np.zeros(count, dtype=np.int64))
+    return Program(
+        roles=(
+            Role(name="all", first_actor=0, num_actors=1, ops=(Start(comm=0, instance=0), Wait(comm=0, instance=0))),
+        ),
+        transfers=(
+            Transfer(
+                name="all-reduce",
+                category=Category.DP,
+                geometry=0,
+                size_bytes=tasks.size_bytes,
+                latency_s=tasks.latency_s,
+                starters=everyone,
+                waiters=everyone,
+            ),
+        ),
+        geometries=(
+            Geometry(
+                incidence=Incidence(indptr=tasks.indptr, link=tasks.resource, coef=tasks.coef),
+                cap=tasks.rate_cap_bytes_per_s,
+                weight=tasks.weight,
+            ),
+        ),
+        capacity=usable_capacity(fabric, constants),
+        can_bind=np.ones(fabric.num_resources, dtype=bool),
+        slowdown=np.ones(1),
+    )

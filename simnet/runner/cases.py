@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import nullcontext
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simnet.analysis.result import Result
 from simnet.engine.chrome import chrome_trace
-from simnet.errors import DoesNotFitError, Problem, SimnetError
+from simnet.errors import DoesNotFitError, PhysicsError, Problem, SimnetError
+from simnet.processes import WorkerPool
 from simnet.runner.case import check, prepare, simulate
 from simnet.runner.store import case_folder, load_result, save_case
 from simnet.runner.twins import restated, step_key
@@ -32,6 +33,8 @@ class CaseFailure:
     variant: str
     problems: tuple[Problem, ...]
     exit_code: int
+    traceback: str = ""
+    """Where simnet failed; empty where the input, the model or the machine under it is to blame."""
 
 
 Outcome = Result | CaseFailure
@@ -58,6 +61,8 @@ def check_cases(cases: Sequence[CaseSpec]) -> None:
         except SimnetError as fault:
             for problem in fault.problems:
                 faults.setdefault(problem, fault)
+        except Exception:  # noqa: S112 (a bug; it meets the case again when that runs, and is told in its row)
+            continue
     if faults:
         kind = type(next(iter(faults.values())))
         raise kind(*faults)
@@ -89,7 +94,7 @@ def sweep(
     jobs
         Worker processes; 1 runs in this one.
     executor
-        Use this executor instead (a cluster's, say).
+        Use this executor instead (a cluster's, say). Should it break, ``jobs`` processes do what is left.
     progress
         Told after each case.
     """
@@ -121,18 +126,63 @@ def _run_each(
         for index in chosen:
             yield index, run_case(cases[index], directory, fidelity, with_timeline=not index)
         return
-    pool = (
-        nullcontext(executor)
-        if executor is not None
-        else ProcessPoolExecutor(max_workers=min(jobs, len(chosen)), mp_context=multiprocessing.get_context("spawn"))
-    )
-    with pool as workers:
-        futures = {
-            workers.submit(run_case, cases[index], directory, fidelity, with_timeline=not index): index
-            for index in sorted(chosen, key=lambda index: -_num_passes(cases[index]))
-        }
+    left = sorted(chosen, key=lambda index: -_num_passes(cases[index]))
+
+    def run_on(workers: Executor, indices: Sequence[int]) -> Iterator[tuple[int, Outcome]]:
+        futures: dict[Future[Outcome], int] = {}
+        with suppress(BrokenExecutor):
+            for index in indices:
+                futures[workers.submit(run_case, cases[index], directory, fidelity, with_timeline=not index)] = index
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            outcome = _outcome(future, cases[futures[future]])
+            if outcome is not None:
+                left.remove(futures[future])
+                yield futures[future], outcome
+
+    with WorkerPool(min(jobs, len(left))) if executor is None else nullcontext(executor) as workers:
+        yield from run_on(workers, tuple(left))
+    if left:  # the death of one worker breaks a pool; it says nothing about the cases of the others
+        with WorkerPool(min(jobs, len(left))) as workers:
+            yield from run_on(workers, tuple(left))
+    for index in tuple(left):  # twice is no accident; alone, a case shows whether it is the one
+        with WorkerPool(1) as workers:
+            yield from run_on(workers, [index])
+        if index in left:
+            yield index, _died(cases[index])
+
+
+def _outcome(future: Future[Outcome], case: CaseSpec) -> Outcome | None:
+    """Return what a worker found, or None if a worker's death broke the pool before that."""
+    try:
+        return future.result()
+    except BrokenExecutor:
+        return None
+    except Exception as fault:
+        return _failed(case, fault)
+
+
+def _died(case: CaseSpec) -> CaseFailure:
+    problem = Problem(
+        message="the process of this case died each time it ran",
+        hint="was it killed for want of memory? fewer --jobs leave more for each",
+    )
+    return CaseFailure(name=case.name, variant=case.variant, problems=(problem,), exit_code=SimnetError.exit_code)
+
+
+def _failed(case: CaseSpec, fault: Exception) -> CaseFailure:
+    """Return the row of a case that ended in an exception: a fault of the input, of the disk, or of simnet."""
+    trace = ""
+    if isinstance(fault, SimnetError):
+        problems, exit_code = fault.problems, fault.exit_code
+    elif isinstance(fault, OSError):
+        where = "" if fault.filename is None else str(fault.filename)
+        problems = (Problem(where=where, message="cannot be read or written", found=fault.strerror or str(fault)),)
+        exit_code = SimnetError.exit_code
+    else:
+        problems = (Problem(message=f"{type(fault).__name__}: {fault}"),)
+        exit_code = PhysicsError.exit_code
+        trace = "".join(traceback.format_exception(fault))
+    return CaseFailure(name=case.name, variant=case.variant, problems=problems, exit_code=exit_code, traceback=trace)
 
 
 def _num_passes(case: CaseSpec) -> float:
@@ -148,9 +198,12 @@ def _as_told_by(case: CaseSpec, outcome: Outcome, directory: Path | None, fideli
     """Return the outcome of a case whose step another case has simulated."""
     if isinstance(outcome, CaseFailure):
         return replace(outcome, name=case.name, variant=case.variant)
-    result = restated(outcome, case)
-    if directory is not None:
-        save_case(case_folder(directory, case, fidelity), result, None)
+    try:
+        result = restated(outcome, case)
+        if directory is not None:
+            save_case(case_folder(directory, case, fidelity), result, None)
+    except Exception as fault:
+        return _failed(case, fault)
     return result
 
 
@@ -159,23 +212,21 @@ def run_case(case: CaseSpec, directory: Path | None, fidelity: str, *, with_time
 
     Without the timeline, the result is small; its Chrome trace in the store still has every span.
     """
-    folder = None if directory is None else case_folder(directory, case, fidelity)
-    if folder is not None:
-        known = load_result(folder)
-        if known is not None:
-            return known
     gc.disable()  # a step allocates millions of small values and hardly a cycle: an eighth of the time
     try:
-        simulated = simulate(prepare(case), with_timeline=with_timeline)
-        if folder is not None:
-            save_case(folder, simulated.result, chrome_trace(simulated.program, simulated.trace))
-    except SimnetError as fault:
-        return CaseFailure(
-            name=case.name,
-            variant=case.variant,
-            problems=fault.problems,
-            exit_code=fault.exit_code,
-        )
+        return _found_or_simulated(case, directory, fidelity, with_timeline=with_timeline)
+    except Exception as fault:  # whatever it is, the other cases go on
+        return _failed(case, fault)
     finally:
         gc.enable()
+
+
+def _found_or_simulated(case: CaseSpec, directory: Path | None, fidelity: str, *, with_timeline: bool) -> Result:
+    folder = None if directory is None else case_folder(directory, case, fidelity)
+    known = None if folder is None else load_result(folder, case)
+    if known is not None:
+        return known
+    simulated = simulate(prepare(case), with_timeline=with_timeline)
+    if folder is not None:
+        save_case(folder, simulated.result, chrome_trace(simulated.program, simulated.trace))
     return simulated.result

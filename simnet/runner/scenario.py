@@ -37,6 +37,8 @@ def run(
     SimnetError
         With all faults of the input before anything runs, and after the run for cases that failed;
         :func:`simnet.sweep` tells failures in the place of their cases instead.
+    RuntimeError
+        After the run, for a case that met a bug in simnet.
 
     Examples
     --------
@@ -54,6 +56,11 @@ def run(
     check_cases(cases)
     outcomes = sweep(cases, directory=None if directory is None else Path(directory), jobs=jobs)
     failures = [outcome for outcome in outcomes if isinstance(outcome, CaseFailure)]
+    for failure in failures:
+        if failure.traceback:
+            bug = RuntimeError(f"bug in simnet: {failure.name}: {failure.problems[0]}")
+            bug.add_note(failure.traceback)
+            raise bug
     if failures:
         kinds = {kind.exit_code: kind for kind in (SimnetError, DoesNotFitError, PhysicsError)}
         worst = kinds[max(failure.exit_code for failure in failures)]

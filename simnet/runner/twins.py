@@ -7,7 +7,6 @@ import json
 from dataclasses import replace
 
 from simnet.analysis.result import Result
-from simnet.errors import SimnetError
 from simnet.runner.case import provenance, time_to_target
 from simnet.spec.scenario import CaseSpec
 from simnet.topology.build import build_cluster
@@ -22,7 +21,7 @@ def step_key(case: CaseSpec) -> str:
     try:
         dp = resolve_dp(workload.parallelism, build_cluster(case.topology).num_gpus)
         sequences = num_sequences(workload, dp)
-    except SimnetError:  # no step; the case itself will say why
+    except Exception:  # no step; the case itself will say why, and whether it is a bug
         return case.content_hash()
     content["workload"]["parallelism"]["dp"] = dp
     content["workload"]["batch"] = {"sequences": sequences, "micro_batch_size": workload.batch.micro_batch_size}

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from simnet.cli.app import app
+from simnet.cli.output import mend_streams, say
 from simnet.errors import SimnetError
 
 __all__ = ["app", "main", "run_command"]
@@ -16,6 +17,7 @@ _CODE_INTERRUPTED = 130
 
 def main() -> None:
     """Run the command of this process and exit with its code."""
+    mend_streams()
     sys.exit(run_command(sys.argv[1:]))
 
 
@@ -34,11 +36,9 @@ def run_command(arguments: Sequence[str]) -> int:
         return _run(words)
     except SimnetError as error:
         return _refuse(error.exit_code, *(str(problem) for problem in error.problems))
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output is gone: `simnet list | head`
-        return 0
     except OSError as error:
-        return _refuse(SimnetError.exit_code, f"{error.filename}: {error.strerror}")
+        where = "" if error.filename is None else f"{error.filename}: "
+        return _refuse(SimnetError.exit_code, f"{where}{error.strerror or error}")
     except Exception as error:  # a bug must not bury the user in a traceback
         return _refuse(_CODE_BUG, f"bug in simnet: {type(error).__name__}: {error}; --debug shows where")
 
@@ -47,6 +47,8 @@ def _run(words: Sequence[str]) -> int:
     try:
         app(words, prog_name="simnet", standalone_mode=True)
     except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # `simnet --help | true`: the reader has gone, all is well
+            return 0
         return stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
         return _CODE_INTERRUPTED
@@ -55,5 +57,5 @@ def _run(words: Sequence[str]) -> int:
 
 def _refuse(code: int, *lines: str) -> int:
     for line in lines:
-        print(f"error: {line}", file=sys.stderr)  # noqa: T201 (the one way out of an error)
+        say(f"error: {line}", err=True)
     return code

@@ -33,9 +33,10 @@ def root(
     """Step time, scaling and cost of training on GPU clusters, before they are bought."""
     del debug  # taken out of the words before they get here; declared for --help
     if version:
+        from simnet.cli.output import say
         from simnet.version import __version__
 
-        typer.echo(__version__)
+        say(__version__)
         raise typer.Exit
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from simnet import library
+from simnet.cli.output import say
 from simnet.cli.table import print_table, print_text
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def calibrate_runs(*, runs: Path | None, cross_validate: bool, as_json: bool) ->
         raise SpecError(Problem(message="no row of this table can be fitted", where=str(path)))
     report = calibration_report(cases, cross_validate=cross_validate)
     if as_json:
-        typer.echo(report_json(report))
+        say(report_json(report))
     else:
         _print(report)
 

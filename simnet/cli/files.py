@@ -6,9 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
 from simnet import library
+from simnet.cli.output import say
 from simnet.errors import Problem, SimnetError, SpecError, did_you_mean
 
 _SHIPPED = ("scenario", "topology", "model")
@@ -27,7 +26,7 @@ def check_files(files: Sequence[Path]) -> None:
     problems: list[Problem] = []
     for path in files:
         try:
-            typer.echo(f"ok  {path}  {check_file(path)}")
+            say(f"ok  {path}  {check_file(path)}")
         except SimnetError as error:
             problems += error.problems
     if problems:
@@ -38,13 +37,13 @@ def list_files(*, as_json: bool) -> None:
     """Print the names of the shipped files by kind, with the question or title of each."""
     shipped = {kind: {path.stem: _title(path) for path in library.list_shipped(kind)} for kind in _SHIPPED}
     if as_json:
-        typer.echo(json.dumps(shipped, indent=1, ensure_ascii=False))
+        say(json.dumps(shipped, indent=1))
         return
     for kind, titles in shipped.items():
-        typer.echo(f"{library.FOLDERS[kind]}/")
+        say(f"{library.FOLDERS[kind]}/")
         width = max(map(len, titles), default=0)
         for name, title in titles.items():
-            typer.echo(f"  {name:<{width}}  {title}".rstrip())
+            say(f"  {name:<{width}}  {title}".rstrip())
 
 
 def copy_shipped(name: str, out: Path | None) -> None:
@@ -68,7 +67,7 @@ def copy_shipped(name: str, out: Path | None) -> None:
         target.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
     except OSError as error:
         raise SpecError(Problem(where=str(target), message="cannot be written", found=str(error.strerror))) from None
-    typer.echo(str(target))
+    say(str(target))
 
 
 def print_schema(kind: str) -> None:
@@ -86,7 +85,7 @@ def print_schema(kind: str) -> None:
             message="no such kind", found=f'"{kind}"', allowed=", ".join(KINDS), hint=did_you_mean(kind, KINDS)
         )
         raise SpecError(problem)
-    typer.echo(json_schema(kind), nl=False)
+    say(json_schema(kind), nl=False)
 
 
 def _shipped(name: str) -> Path:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
+from simnet.cli.output import say
 from simnet.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -31,12 +30,12 @@ def show_topology(ref: str, *, sets: Sequence[str], as_json: bool, plot: Path | 
         _draw(cluster, plot)
     census = cluster.census()
     if as_json:
-        typer.echo(json.dumps(census.to_dict(), indent=1))
+        say(json.dumps(census.to_dict(), indent=1))
         return
     rows = list(_rows(census))
     width = max(len(label) for label, _ in rows)
     for label, text in rows:
-        typer.echo(f"{label:<{width}}  {text}")
+        say(f"{label:<{width}}  {text}")
 
 
 def _draw(cluster: Cluster, path: Path) -> None:

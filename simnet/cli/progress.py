@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import typer
+from simnet.cli.output import say
 
 Report = Callable[[int, int, str], None]
 
@@ -18,7 +18,7 @@ def progress(num_cases: int) -> Iterator[Report]:
         yield lambda _done, _total, _name: None
         return
     if not sys.stderr.isatty():
-        yield lambda done, total, name: typer.echo(f"[{done}/{total}] {name}", err=True)
+        yield lambda done, total, name: say(f"[{done}/{total}] {name}", err=True)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

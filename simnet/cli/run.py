@@ -10,24 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
+from simnet.cli.output import say
 from simnet.cli.progress import progress
 from simnet.cli.table import print_table, print_text
 from simnet.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from simnet.analysis.answer import Answer
     from simnet.analysis.result import Result
     from simnet.plot.parity import MeasuredRow
+    from simnet.processes import WorkerPool
     from simnet.runner import CaseFailure, Outcome
     from simnet.spec.scenario import CaseSpec, ScenarioSpec
     from simnet.topology.layout import Layout
 
 MAX_DRAWINGS = 3
 """Machines that a report draws."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 
 
 def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jobs: int, as_json: bool) -> int:
@@ -42,25 +42,55 @@ def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jo
 
     scenario = load_scenario(scenario_ref, parse_set(sets))
     cases = expand(scenario)
-    with _workers(min(jobs or _num_cores(), len(cases))) as workers:
-        from simnet.runner import check_cases, sweep
+    try:
+        with _workers(min(jobs or _num_cores(), len(cases))) as workers:
+            run = _outcomes(scenario, cases, out, workers, is_quiet=as_json)
+    except KeyboardInterrupt:
+        say(_interrupted(cases, out), err=True)
+        return INTERRUPTED
+    bugs = [failure for failure in run.failures if failure.traceback]
+    if bugs:
+        bug = CaseBugError(f"it ended {len(bugs)} of {len(cases)} cases")
+        bug.add_note(bugs[0].traceback)
+        raise bug
+    return max((failure.exit_code for failure in run.failures), default=0)
 
-        check_cases(cases)
-        if out is not None:
-            _make_folder(out)
-        with progress(len(cases)) as report:
-            outcomes = sweep(cases, directory=out, executor=workers, progress=report)
-        run = _finished(scenario, cases, outcomes, is_quiet=as_json)
-        if as_json:
-            typer.echo(run.to_json())
-        elif run.results:
-            _print_tables(run)
-        for failure in run.failures:
-            for problem in failure.problems:
-                typer.echo(f"error: {failure.name}: {problem}", err=True)
+
+def _outcomes(
+    scenario: ScenarioSpec, cases: tuple[CaseSpec, ...], out: Path | None, workers: WorkerPool | None, *, is_quiet: bool
+) -> _Run:
+    """Return the run of all cases, told and written."""
+    from simnet.runner import check_cases, sweep
+
+    check_cases(cases)
+    if out is not None:
+        _make_folder(out)
+    with progress(len(cases)) as report:
+        jobs = 1 if workers is None else workers.num_workers
+        outcomes = sweep(cases, directory=out, jobs=jobs, executor=workers, progress=report)
+    run = _finished(scenario, cases, outcomes, is_quiet=is_quiet)
+    try:
+        _tell(run)
+    finally:  # what has been computed is written even if stdout takes nothing
         if out is not None and run.results:
             _write(run, out, workers)
-    return max((failure.exit_code for failure in run.failures), default=0)
+    return run
+
+
+def _interrupted(cases: Sequence[CaseSpec], out: Path | None) -> str:
+    """Return what is left of a run after Ctrl-C, in one line."""
+    if out is None:
+        return "interrupted: nothing is kept without -o; with it, the same command goes on from where it was"
+    num_kept = 0
+    if (out / "cases").exists():
+        from simnet.runner.store import RESULT_FILE, case_folder
+
+        num_kept = sum((case_folder(out, case, "simulate") / RESULT_FILE).is_file() for case in cases)
+    return f"interrupted: {num_kept} of {len(cases)} cases are kept in {out}; the same command goes on from there"
+
+
+class CaseBugError(Exception):
+    """A bug in simnet ended cases; the others were reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +112,15 @@ class _Run:
 
         plain = [to_plain(result) for result in self.results]
         cases = [{k: v for k, v in case.items() if k != "timeline"} for case in plain if isinstance(case, dict)]
+        told = [to_plain(failure) for failure in self.failures]
+        failures = [{k: v for k, v in one.items() if k != "traceback"} for one in told if isinstance(one, dict)]
         data = {
             "scenario": self.scenario.name,
             "question": self.scenario.question,
             "version": __version__,
             "answer": to_plain(self.answer),
             "cases": cases,
-            "failures": [to_plain(failure) for failure in self.failures],
+            "failures": failures,
         }
         return json.dumps(data, indent=1, allow_nan=False)
 
@@ -115,6 +147,17 @@ def _finished(
     return _Run(scenario=scenario, cases=cases, results=results, failures=failures, answer=answer, is_quiet=is_quiet)
 
 
+def _tell(run: _Run) -> None:
+    """Print results to stdout, and why there is none to stderr."""
+    if run.is_quiet:
+        say(run.to_json())
+    elif run.results:
+        _print_tables(run)
+    for failure in run.failures:
+        for problem in failure.problems:
+            say(f"error: {failure.name}: {problem}", err=True)
+
+
 def _print_tables(run: _Run) -> None:
     """Print the cases, then the answer and what else there is to say."""
     from simnet.report import breakdown_table, terminal_table
@@ -126,13 +169,16 @@ def _print_tables(run: _Run) -> None:
         print_text("\n\n".join((run.answer.headline, *run.answer.details)))
 
 
-def _write(run: _Run, out: Path, workers: Executor | None) -> None:
+def _write(run: _Run, out: Path, workers: WorkerPool | None) -> None:
     """Write ``results.json``, ``results.csv``, the figures and ``report.html``."""
+    from concurrent.futures import BrokenExecutor
+
     from simnet.analysis.result import to_csv
     from simnet.report import ReportContent, write_report
+    from simnet.runner.store import write_atomically
 
-    (out / "results.json").write_text(run.to_json() + "\n", encoding="utf-8")
-    (out / "results.csv").write_text(to_csv(run.results), encoding="utf-8")
+    write_atomically(out / "results.json", f"{run.to_json()}\n".encode())
+    write_atomically(out / "results.csv", to_csv(run.results).encode())
     assert run.answer is not None
     content = ReportContent(
         name=run.scenario.name,
@@ -143,8 +189,11 @@ def _write(run: _Run, out: Path, workers: Executor | None) -> None:
         layouts=_layouts(run),
         validation=_measured(),
     )
-    paths = write_report(content, out, executor=workers)
-    typer.echo(f"report: {paths[0]}", err=run.is_quiet)
+    try:
+        paths = write_report(content, out, executor=workers)
+    except BrokenExecutor:  # a worker died, now or with one of the cases
+        paths = write_report(content, out)
+    say(f"report: {paths[0]}", err=run.is_quiet)
 
 
 def _measured() -> list[MeasuredRow]:
@@ -180,7 +229,7 @@ def _layouts(run: _Run) -> list[tuple[str, Layout]]:
 
 
 @contextmanager
-def _workers(num_workers: int) -> Iterator[Executor | None]:
+def _workers(num_workers: int) -> Iterator[WorkerPool | None]:
     """Yield processes that run cases, then draw figures; None where this one does both.
 
     They get ready while this process checks the cases.
@@ -188,13 +237,10 @@ def _workers(num_workers: int) -> Iterator[Executor | None]:
     if num_workers == 1:
         yield None
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
     from simnet.cli.ready import get_ready
+    from simnet.processes import WorkerPool
 
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=num_workers, mp_context=spawn) as pool:
+    with WorkerPool(num_workers) as pool:
         for _ in range(num_workers):
             pool.submit(get_ready)
         yield pool

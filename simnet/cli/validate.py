@@ -10,9 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from simnet import library
+from simnet.cli.output import say
 from simnet.cli.table import print_table, print_text
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def validate_tables(
     if flows:
         _add(report, "flows", _of_flows(flows))
     if as_json:
-        typer.echo(json.dumps(report, indent=1, allow_nan=False))
+        say(json.dumps(report, indent=1, allow_nan=False))
     else:
         _print(report)
 

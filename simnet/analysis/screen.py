@@ -156,8 +156,15 @@ def estimate_step(
 
 
 def replicated_traffic_s(workload: WorkloadSpec, network: ScreenNetwork, *, dp: int) -> tuple[float, ...]:
-    """Return how long gradients and parameters of each stage move, shape (pp,) [s]."""
-    return tuple(sum(stage.reduces_s) + sum(stage.gathers_s) for stage in _job(workload, dp, network).stages)
+    """Return how long gradients and parameters of each stage move beside its passes, shape (pp,) [s].
+
+    What the recipe does not overlap moves when no kernel runs.
+    """
+    overlap = workload.overlap
+    return tuple(
+        overlap.dp_grad * sum(stage.reduces_s) + overlap.dp_param * sum(stage.gathers_s)
+        for stage in _job(workload, dp, network).stages
+    )
 
 
 @lru_cache(maxsize=4096)

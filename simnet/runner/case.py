@@ -93,7 +93,7 @@ def prepare(case: CaseSpec, cluster: Cluster | None = None) -> Prepared:
     workload = case.workload
     grid, memory = check(case, built)
     preset = load_preset(gpu, workload.precision, software_date=workload.software_date)
-    beside_s = replicated_traffic_s(workload, screen_network(case), dp=grid.dp)
+    beside_s = replicated_traffic_s(workload, screen_network(case, built), dp=grid.dp)
     plan = build_plan(workload, gpu, preset, dp=grid.dp, dp_beside_s=beside_s)
     notes = (grid.note,) if grid.note else ()
     return Prepared(
@@ -117,7 +117,7 @@ def check(case: CaseSpec, cluster: Cluster) -> tuple[RankGrid, MemoryEstimate]:
     return grid, require_fit(workload, the_gpu(case), dp=grid.dp)
 
 
-def screen_network(case: CaseSpec) -> ScreenNetwork:
+def screen_network(case: CaseSpec, cluster: Cluster) -> ScreenNetwork:
     """Return what the closed forms know of the case's machine: its domains and the rates of their ports."""
     spec = module_specs(case.topology)[0][1]
     assert spec.node is not None
@@ -126,7 +126,8 @@ def screen_network(case: CaseSpec) -> ScreenNetwork:
     return ScreenNetwork(
         scale_up_domain=used,
         nvlink_bytes_per_s=node.gpu.nvlink_bandwidth,
-        nic_bytes_per_s=node.nic.bandwidth * node.nics / node.gpus,
+        # Where nothing joins the domains, the engine says so if a rank sends to another domain.
+        nic_bytes_per_s=cluster.nic_bytes_per_s or node.nic.bandwidth,
         generation=node.gpu.generation,
     )
 

@@ -73,6 +73,12 @@ class Cluster:
         return self.wiring.gpu_module
 
     @property
+    def nic_bytes_per_s(self) -> float:
+        """Return what a GPU can send to other nodes: its share of the NICs, as fast as their cables and ports."""
+        wiring = self.wiring
+        return float(wiring.nic_bandwidth.sum()) * wiring.num_planes / wiring.num_gpus
+
+    @property
     def graph(self) -> DiGraph[str]:
         """Return the cluster as a directed graph, two edges per bundle of parallel cables; edits count.
 

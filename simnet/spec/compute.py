@@ -209,7 +209,7 @@ def _resolve(
         contention_share=laws.contention_share.value,
         contention_share_dp=laws.contention_share_dp.value,
         jitter=laws.jitter.value,
-        assumptions=_assumptions(generation, entry, gpu),
+        assumptions=(*_assumptions(generation, entry, gpu), _sustained(entry, gpu, precision, min(linear, peak), peak)),
     )
 
 
@@ -245,6 +245,19 @@ def _assumptions(generation: GenerationCompute, entry: GpuCompute, gpu: GpuPart)
             + (", matrix rate by the power law" if entry.matrix_rate is None else "")
         )
     return tuple(found)
+
+
+def _sustained(entry: GpuCompute, gpu: GpuPart, precision: Precision, rate: float, peak: float) -> str:
+    """Say where the matrix rate comes from: someone who changes the datasheet's peak sees no quicker step."""
+    is_measured = entry.matrix_rate is not None or (entry.half_matrix_rate is not None and precision in HALF_PRECISIONS)
+    origin = "from its tdp by the power law"
+    if is_measured:
+        origin = f"calibrated on runs of {entry.sibling or gpu.name}, whatever its tdp"
+    tera = 1e12
+    return (
+        f"{precision} matrix products sustain {rate / tera:,.0f} of {peak / tera:,.0f} TFLOP/s at best, {origin}; "
+        "peak_flops only caps that"
+    )
 
 
 @cache

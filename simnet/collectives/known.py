@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simnet.collectives.edges import Edges, edge_form, edges
-from simnet.collectives.fabric_like import FabricLike, Float64, Int32
+from simnet.collectives.fabric_like import FabricLike, Float64, Int32, RoutesLike
 from simnet.collectives.groups import Groups, by_shape
 from simnet.collectives.machine import Machine
 from simnet.collectives.relays import spoken
 from simnet.collectives.tasks import Entries, entries
+
+_ACCESS = (0, 1, 2)
+"""Link classes next to a GPU: NVLink, its link to the NIC, the NIC's to a switch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,11 +71,11 @@ def machine_of(fabric: FabricLike, groups: Groups) -> Machine:
         node = int(np.argmax(groups.count[0]))
         rank = np.flatnonzero(groups.node[0] == node)
         inside = fabric.routes(groups.gpu[0, rank], np.roll(groups.gpu[0, rank], -1))
-        nvlink = float(fabric.capacity_bytes_per_s[inside.src_port].max())
+        nvlink = float(_port_bytes_per_s(fabric, inside).max())
     if groups.num_nodes > 1:
         heads = spoken(groups.head[0], groups.relays)
         between = fabric.routes(heads.ravel(), np.roll(heads, -1, axis=0).ravel())
-        nic = float(fabric.capacity_bytes_per_s[between.src_port].max())
+        nic = float(_port_bytes_per_s(fabric, between).max())
         latency = float(between.latency_s.max())
     return Machine(
         num_ranks=groups.num_ranks,
@@ -84,6 +87,15 @@ def machine_of(fabric: FabricLike, groups: Groups) -> Machine:
         nic_bytes_per_s=nic,
         network_latency_s=latency,
     )
+
+
+def _port_bytes_per_s(fabric: FabricLike, routes: RoutesLike) -> Float64:
+    """Return the rate of the port that each flow leaves through, or of all its ports where it spreads at once."""
+    access = np.isin(fabric.link_class[routes.resource], _ACCESS)
+    rate = np.where(access, fabric.capacity_bytes_per_s[routes.resource] / routes.weight, np.inf)
+    together: Float64 = np.minimum.reduceat(rate, routes.indptr[:-1])
+    own = fabric.capacity_bytes_per_s[np.maximum(routes.src_port, 0)]
+    return np.where(routes.src_port >= 0, own, together)
 
 
 def _traffic(fabric: FabricLike, op: str, algorithm: str, groups: Groups) -> Traffic:

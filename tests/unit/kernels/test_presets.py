@@ -57,7 +57,16 @@ def test_h200_takes_the_efficiencies_of_h100_on_its_own_memory():
 
 def test_a_gpu_without_rows_says_whose_efficiencies_it_takes():
     assert "GB300" in load_preset(gpu("B300-HGX"), "mxfp8").assumptions[0]
-    assert not load_preset(gpu("GB200"), "mxfp8").assumptions
+    assert not any("no measured runs" in note for note in load_preset(gpu("GB200"), "mxfp8").assumptions)
+
+
+def test_a_preset_says_that_a_higher_peak_makes_nothing_quicker():
+    part = gpu("H100-SXM")
+    twice = part.model_copy(update={"peak_flops": {**part.peak_flops, "bf16": 2 * part.peak_flops["bf16"]}})
+    one, other = load_preset(part, "bf16"), load_preset(twice, "bf16")
+    assert one.linear_efficiency * 989e12 == pytest.approx(other.linear_efficiency * 2 * 989e12)
+    assert "peak_flops only caps that" in other.assumptions[-1]
+    assert "704 of 1,978 TFLOP/s" in other.assumptions[-1]
 
 
 def test_an_unknown_gpu_of_a_known_generation_follows_the_power_law():

@@ -62,7 +62,8 @@ def test_a_gpu_without_rows_says_whose_efficiencies_it_takes():
 
 def test_a_preset_says_that_a_higher_peak_makes_nothing_quicker():
     part = gpu("H100-SXM")
-    twice = part.model_copy(update={"peak_flops": {**part.peak_flops, "bf16": 2 * part.peak_flops["bf16"]}})
+    peaks = part.peak_flops.model_copy(update={"bf16": 2 * part.peak_flops_per_s("bf16")})
+    twice = part.model_copy(update={"peak_flops": peaks})
     one, other = load_preset(part, "bf16"), load_preset(twice, "bf16")
     assert one.linear_efficiency * 989e12 == pytest.approx(other.linear_efficiency * 2 * 989e12)
     assert "peak_flops only caps that" in other.assumptions[-1]

@@ -38,11 +38,12 @@ def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jo
     SimnetError
         With all faults of the input, before anything is run or written.
     """
-    from simnet.spec.load import expand, load_scenario, parse_set
-
-    scenario = load_scenario(scenario_ref, parse_set(sets))
-    cases = expand(scenario)
+    cases: tuple[CaseSpec, ...] = ()
     try:
+        from simnet.spec.load import expand, load_scenario, parse_set
+
+        scenario = load_scenario(scenario_ref, parse_set(sets))
+        cases = expand(scenario)
         with _workers(min(jobs or _num_cores(), len(cases))) as workers:
             run = _outcomes(scenario, cases, out, workers, is_quiet=as_json)
     except KeyboardInterrupt:
@@ -79,6 +80,8 @@ def _outcomes(
 
 def _interrupted(cases: Sequence[CaseSpec], out: Path | None) -> str:
     """Return what is left of a run after Ctrl-C, in one line."""
+    if not cases:
+        return "interrupted: no case had been started"
     if out is None:
         return "interrupted: nothing is kept without -o; with it, the same command goes on from where it was"
     num_kept = 0

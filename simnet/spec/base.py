@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 from pydantic_core import PydanticCustomError
 
 from simnet import units
+from simnet.spec.bounds import MAX_COUNT, RANGES
 
 
 class SpecModel(BaseModel):
@@ -37,20 +38,33 @@ class Ref:
 
 def _quantity(dimension: str) -> Callable[[object, ValidationInfo], object]:
     """Return a validator of *dimension*; a file must give the unit, Python code gives SI floats."""
+    low, high = RANGES[dimension]
+    least, most = (units.parse_quantity(end, dimension) for end in (low, high))
 
     def parse(value: object, info: ValidationInfo) -> object:
         if info.mode == "python" and isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
-        try:
-            return units.parse_quantity(value, dimension)
-        except units.QuantityError as error:
+            number = float(value)
+        else:
+            number = _parsed(value, dimension)
+        if not least <= number <= most:
             raise PydanticCustomError(
-                "quantity",
-                "{message}",
-                {"message": error.message, "found": error.found, "allowed": error.allowed, "hint": error.hint},
-            ) from None
+                "quantity", "out of range", {"found": f'"{value}"', "allowed": f"{low} to {high}"}
+            )
+        return number
 
     return parse
+
+
+def _parsed(value: object, dimension: str) -> float:
+    try:
+        return units.parse_quantity(value, dimension)
+    except units.QuantityError as error:
+        found = error.found if value is not None else "null"
+        raise PydanticCustomError(
+            "quantity",
+            "{message}",
+            {"message": error.message, "found": found, "allowed": error.allowed, "hint": error.hint},
+        ) from None
 
 
 def _schema(dimension: str) -> WithJsonSchema:
@@ -65,20 +79,43 @@ def _schema(dimension: str) -> WithJsonSchema:
     )
 
 
-Bandwidth = Annotated[float, BeforeValidator(_quantity("bandwidth")), Field(ge=0), _schema("bandwidth")]
+Bandwidth = Annotated[float, BeforeValidator(_quantity("bandwidth")), _schema("bandwidth")]
 """Bytes per second and direction; in a file ``400 Gb/s``."""
-Size = Annotated[float, BeforeValidator(_quantity("size")), Field(ge=0), _schema("size")]
+Size = Annotated[float, BeforeValidator(_quantity("size")), _schema("size")]
 """Bytes; in a file ``80 GB`` or ``80 GiB``."""
-Time = Annotated[float, BeforeValidator(_quantity("time")), Field(ge=0), _schema("time")]
+Time = Annotated[float, BeforeValidator(_quantity("time")), _schema("time")]
 """Seconds; in a file ``2 us``."""
-FlopsRate = Annotated[float, BeforeValidator(_quantity("flops rate")), Field(ge=0), _schema("flops rate")]
+FlopsRate = Annotated[float, BeforeValidator(_quantity("flops rate")), _schema("flops rate")]
 """FLOP/s; in a file ``989 TFLOP/s``."""
-Power = Annotated[float, BeforeValidator(_quantity("power")), Field(ge=0), _schema("power")]
+Power = Annotated[float, BeforeValidator(_quantity("power")), _schema("power")]
 """Watts; in a file ``700 W``."""
-Money = Annotated[float, BeforeValidator(_quantity("money")), Field(ge=0), _schema("money")]
+Money = Annotated[float, BeforeValidator(_quantity("money")), _schema("money")]
 """US dollars; in a file ``36 kUSD``."""
-Length = Annotated[float, BeforeValidator(_quantity("length")), Field(ge=0), _schema("length")]
+Length = Annotated[float, BeforeValidator(_quantity("length")), _schema("length")]
 """Metres; in a file ``10 km``."""
+
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+"""A number of things, at least one."""
+Whole = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+"""A number of things, perhaps none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule over several keys of a record that does not hold."""
+
+    message: str
+    keys: tuple[str, ...] = ()
+    """Dotted keys that it is about, the likeliest slip first; the fault is told where the user wrote one of them."""
+    found: str = ""
+    allowed: str = ""
+    hint: str = ""
+
+
+def broken(*rules: Rule) -> PydanticCustomError:
+    """Return the error of a record that breaks *rules*, for ``raise`` in a validator; each is told at its keys."""
+    message = "; ".join(rule.message for rule in rules)
+    return PydanticCustomError("rules", "{message}", {"message": message, "rules": rules})
 
 
 def require_unit(unit: str) -> None:
@@ -120,7 +157,6 @@ class Constant(SpecModel):
     def _check(self) -> Self:
         require_unit(self.unit)
         if not self.low <= self.value <= self.high:
-            raise PydanticCustomError(
-                "constant", "low <= value <= high must hold", {"found": f"{self.low}, {self.value}, {self.high}"}
-            )
+            found = f"{self.low}, {self.value}, {self.high}"
+            raise broken(Rule(message="low <= value <= high must hold", keys=("value", "low", "high"), found=found))
         return self

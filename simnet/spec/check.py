@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from simnet import library
 from simnet.errors import Problem, SpecError
 from simnet.spec.base import SpecModel
 from simnet.spec.collectives import CollectivesPart
@@ -49,6 +50,10 @@ _KINDS: dict[str, type[SpecModel]] = {
 }
 
 
+_MAY_BUILD_ON = ("topology", "model", "workload")
+"""Kinds of which a file may build on another with ``from``."""
+
+
 def check_file(path: Path) -> str:
     """Return what the file is, in a few words.
 
@@ -62,7 +67,7 @@ def check_file(path: Path) -> str:
     if kind == "scenario":
         num_cases = len(expand(load_scenario(path.absolute())))
         return f"scenario, {num_cases} case{'s' if num_cases != 1 else ''}"
-    build(tree, _KINDS[kind])
+    build(tree, _KINDS[kind], kind=kind if kind in _MAY_BUILD_ON else "")
     return kind
 
 
@@ -70,6 +75,7 @@ def _kind(tree: Located) -> str:
     """Return the kind whose keys the file has, the first of equals."""
     keys = tree.value.keys() - {FROM, "name"} if isinstance(tree.value, dict) else set()
     fits = {kind: len(keys & model.model_fields.keys()) for kind, model in _KINDS.items()}
+    fits |= {kind: fits[kind] + 1 for kind in _MAY_BUILD_ON if _builds_on(kind, tree)}
     best = max(fits, key=lambda kind: fits[kind])
     if fits[best] == 0:
         raise SpecError(
@@ -81,3 +87,15 @@ def _kind(tree: Located) -> str:
             )
         )
     return best
+
+
+def _builds_on(kind: str, tree: Located) -> bool:
+    """Return whether the file builds on one that is known under *kind*."""
+    base = tree.child(FROM)
+    if base is None or not isinstance(base.value, str):
+        return False
+    try:
+        library.find(kind, base.value, near=base.folder)
+    except SpecError:
+        return False
+    return True

@@ -40,16 +40,16 @@ def all_cases(tree: Located, overrides: Mapping[str, object]) -> tuple[list[Prob
         axes = _axes(tree, variant, overrides)
         num_cases = math.prod(len(axis) for axis in axes)
         if len(cases) + num_cases > MAX_CASES:
-            message = "too many combinations of varied values"
-            problems.append(Problem(where=tree.where, path="vary", message=message, allowed=f"{MAX_CASES} cases"))
+            problems.append(_too_many(axes, len(cases) + num_cases))
             break
+        problems += _repeated(axes)
         layered = _layered(base, _body_of(variant))
         for changes in itertools.product(*axes):
             try:
                 cases.append(_case(layered, name, changes, overrides))
             except SpecError as error:
                 problems += error.problems
-    return problems + _repeated(cases, tree), cases
+    return problems, cases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def _case(layered: Resolved, variant: str, changes: Sequence[_Change], overrides
 
 def _known_path(change: _Change) -> KeyPath:
     """Return the keys of a varied or set path, which must start at a key of a case."""
-    path = key_path(change.path)
+    path = key_path(change.path, where=change.value.where_key)
     if path[0] in _BODY_KEYS:
         return path
     paths = list(all_paths(_BODY))
@@ -161,15 +161,36 @@ def _axes(tree: Located, variant: Located, overrides: Mapping[str, object]) -> l
     ]
 
 
-def _repeated(cases: Sequence[CaseSpec], tree: Located) -> list[Problem]:
-    seen: set[str] = set()
+def _too_many(axes: Sequence[Sequence[_Change]], num_cases: int) -> Problem:
+    longest = max(axes, key=len)[0]
+    return Problem(
+        where=longest.value.where_key,
+        path=f"vary.{longest.path}",
+        message="too many combinations of varied values",
+        found=f"{num_cases:,} cases",
+        allowed=f"{MAX_CASES:,} cases",
+    )
+
+
+def _repeated(axes: Sequence[Sequence[_Change]]) -> list[Problem]:
+    """Return a problem for each value that stands again in the list of its path, since it would make a case twice."""
     problems = []
-    for case in cases:
-        if case.name in seen:
-            message = "a value stands twice in a list of vary"
-            problems.append(Problem(where=tree.where, path="vary", message=message, found=case.name))
-        seen.add(case.name)
-    return list(dict.fromkeys(problems))
+    for axis in axes:
+        first: dict[str, Located] = {}
+        for change in axis:
+            label = str(_label(change.value.plain()))
+            if label in first:
+                problems.append(
+                    Problem(
+                        where=change.value.where,
+                        path=f"vary.{change.path}",
+                        message="a value stands twice in a list of vary",
+                        found=label,
+                        hint=f"the first one is at {first[label].where}",
+                    )
+                )
+            first.setdefault(label, change.value)
+    return problems
 
 
 def _case_name(variant: str, values: Mapping[str, str | int | float]) -> str:

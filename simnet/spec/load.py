@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from simnet import library
 from simnet.errors import Problem, SpecError
-from simnet.spec.base import SpecModel
+from simnet.spec.base import Ref, SpecModel
 from simnet.spec.fields import Shape
 from simnet.spec.located import KeyPath, Located, located
 from simnet.spec.overrides import apply_overrides, parse_set
 from simnet.spec.read import read_text, read_yaml
-from simnet.spec.refs import record, resolve
+from simnet.spec.refs import Resolved, record, resolve
 from simnet.spec.validate import validate
 
 if TYPE_CHECKING:
@@ -84,30 +85,42 @@ def load_topology(ref: str | Path, overrides: Mapping[str, object] | None = None
     """
     from simnet.spec.topology import TopologySpec
 
-    return _load(read_yaml(library.find("topology", ref)), TopologySpec, overrides)
+    return _load(read_yaml(library.find("topology", ref)), TopologySpec, overrides, kind="topology")
 
 
 def load_model(ref: str | Path, overrides: Mapping[str, object] | None = None) -> ModelSpec:
     """Return the model card of that name or path; parameters and errors as :func:`load_topology`."""
     from simnet.spec.model import ModelSpec
 
-    return _load(read_yaml(library.find("model", ref)), ModelSpec, overrides)
+    return _load(read_yaml(library.find("model", ref)), ModelSpec, overrides, kind="model")
 
 
 def load_part(kind: str, name: str, model: type[Spec], *, near: Path | None = None) -> Spec:
     """Return the part *name* as a *model*; *kind* is a top-level key of the part files."""
-    return _load(record(kind, name, near=near), model, None)
+    return build(record(kind, name, near=near), model, kind=kind)
 
 
-def build(tree: Located, model: type[Spec], *, path: KeyPath = ()) -> Spec:
+def build(tree: Located, model: type[Spec], *, path: KeyPath = (), kind: str = "") -> Spec:
     """Return *tree* as a *model*, names put in place.
+
+    Parameters
+    ----------
+    kind
+        Kind of record on which the tree may build by a key ``from`` of its own; none unless given.
 
     Raises
     ------
     SpecError
         With all names that lead nowhere and all other faults.
     """
-    resolved = resolve(tree, (Shape(model),), path=path)
+    return _validated(resolve(tree, (_root(model, kind),), path=path), model, path=path)
+
+
+def _root(model: type[SpecModel], kind: str) -> Shape:
+    return Shape(model, Ref(kind) if kind else None)
+
+
+def _validated(resolved: Resolved, model: type[Spec], *, path: KeyPath = ()) -> Spec:
     return checked(resolved.problems, lambda: validate(resolved.tree, model, path=path, broken=resolved.broken))
 
 
@@ -132,9 +145,15 @@ def _order(problem: Problem) -> tuple[str, int, int]:
     return (file, int(spot[0]), int(spot[1])) if len(spot) > 1 and "".join(spot).isdecimal() else (problem.where, 0, 0)
 
 
-def _load(tree: Located, model: type[Spec], overrides: Mapping[str, object] | None) -> Spec:
+def _load(tree: Located, model: type[Spec], overrides: Mapping[str, object] | None, *, kind: str) -> Spec:
     """Return the spec of a record; overrides go into the records that its names stand for."""
+    written = resolve(tree, (_root(model, kind),))
     if not overrides:
-        return build(tree, model)
-    resolved = resolve(tree, (Shape(model),))
-    return build(apply_overrides(resolved.tree, overrides), model)
+        return _validated(written, model)
+    changed = resolve(apply_overrides(written.tree, overrides), (Shape(model),))
+    both = replace(
+        changed,
+        problems=(*written.problems, *changed.problems),
+        broken=(*written.broken, *changed.broken),
+    )
+    return _validated(both, model)

@@ -11,8 +11,8 @@ from simnet.spec.read import read_text
 Overrides = Mapping[str, object]
 
 
-def key_path(dotted: str) -> KeyPath:
-    """Return the keys of a dotted path.
+def key_path(dotted: str, *, where: str = "") -> KeyPath:
+    """Return the keys of a dotted path that stands at *where*.
 
     Raises
     ------
@@ -22,7 +22,12 @@ def key_path(dotted: str) -> KeyPath:
     keys = tuple(dotted.split("."))
     if not all(key.strip() for key in keys):
         raise SpecError(
-            Problem(message="not a dotted path", found=f'"{dotted}"', allowed="keys joined by dots, topology.racks")
+            Problem(
+                where=where,
+                message="not a dotted path",
+                found=f'"{dotted}"',
+                allowed="keys joined by dots, topology.racks",
+            )
         )
     return keys
 
@@ -70,7 +75,8 @@ def apply_overrides(tree: Located, overrides: Overrides) -> Located:
     problems: list[Problem] = []
     for path, value in overrides.items():
         try:
-            tree = put(tree, key_path(path), as_located(path, value))
+            patch = as_located(path, value)
+            tree = put(tree, key_path(path, where=patch.where_key), patch)
         except SpecError as error:
             problems += error.problems
     if problems:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from simnet.errors import Problem, SpecError
-from simnet.spec.base import Bandwidth, FlopsRate, Money, Power, Ref, Size, SpecModel, Time
+from simnet.spec.base import (
+    Bandwidth,
+    Count,
+    FlopsRate,
+    Money,
+    Power,
+    Ref,
+    Rule,
+    Size,
+    SpecModel,
+    Time,
+    broken,
+)
+from simnet.spec.bounds import MAX_KM, MAX_PORTS
 
 Precision = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
 
@@ -46,7 +60,7 @@ class PriceRange(SpecModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.low <= self.use <= self.high:
-            raise ValueError("low <= use <= high must hold")
+            raise broken(Rule(message="low <= use <= high must hold", keys=("use", "low", "high")))
         return self
 
 
@@ -76,11 +90,11 @@ class GpuPart(PartModel):
     """Memory that a job may use."""
     hbm_bandwidth: Bandwidth
     """Memory bandwidth, reads and writes together."""
-    nvlink_links: int = Field(ge=1)
+    nvlink_links: Count
     """NVLink links of the GPU."""
     nvlink_link_bandwidth: Bandwidth
     """Bandwidth of one link and direction."""
-    tdp: Power
+    tdp: Annotated[Power, Field(gt=0)]
     """Board power limit."""
 
     @property
@@ -108,7 +122,7 @@ class GpuPart(PartModel):
 class NvSwitchPart(PartModel):
     """One NVSwitch chip, a plane of a scale-up domain."""
 
-    ports: int = Field(ge=1)
+    ports: int = Field(ge=1, le=MAX_PORTS)
     """NVLink ports."""
     port_bandwidth: Bandwidth
     """Bandwidth of one port and direction."""
@@ -130,7 +144,7 @@ class NicPart(PartModel):
 class SwitchPart(PartModel):
     """One switch of the scale-out network."""
 
-    ports: int = Field(ge=2)
+    ports: int = Field(ge=2, le=MAX_PORTS)
     """Ports as wired, after breakout."""
     port_bandwidth: Bandwidth
     """Bandwidth of one port and direction."""
@@ -151,9 +165,9 @@ class CablePart(PartModel):
 
     medium: Literal["copper", "fibre"]
     """What the signal runs in."""
-    links: int = Field(default=1, ge=1)
+    links: Count = 1
     """Links that one cable carries; two for a twin-port cable that counts once in a bill of materials."""
-    length_km: float = Field(ge=0)
+    length_km: float = Field(ge=0, le=MAX_KM)
     """Usual length [km]."""
     delay_per_km: Time
     """Propagation delay of one kilometre, one way."""
@@ -175,19 +189,19 @@ class NodePart(PartModel):
     """What it is counted as: clusters of nodes take ``nodes:``, of racks ``racks:``."""
     gpu: Annotated[GpuPart, Ref("gpu")]
     """GPU part."""
-    gpus: int = Field(ge=1)
+    gpus: Count
     """GPUs of the domain."""
-    hosts: int = Field(default=1, ge=1)
+    hosts: Count = 1
     """Hosts of the domain: 1 in a node, compute trays in a rack."""
     nvswitch: Annotated[NvSwitchPart, Ref("nvswitch")]
     """NVSwitch part."""
-    nvlink_links_per_switch: tuple[int, ...] = Field(min_length=1)
+    nvlink_links_per_switch: tuple[Count, ...] = Field(min_length=1)
     """Links from one GPU to each NVSwitch chip; one entry a chip, and planes add up."""
     nvlink_latency: Time
     """From GPU to GPU through one NVSwitch, one way."""
     nic: Annotated[NicPart, Ref("nic")]
     """NIC part of the compute network."""
-    nics: int = Field(ge=1)
+    nics: Count
     """Compute NICs of the domain, shared evenly by its GPUs."""
     gpu_nic_bandwidth: Bandwidth
     """Between one GPU and its NIC, per direction."""
@@ -203,19 +217,34 @@ class NodePart(PartModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.gpus % self.hosts or self.nics % self.hosts:
-            raise ValueError(f"{self.gpus} GPUs and {self.nics} NICs do not divide over {self.hosts} hosts")
-        if self.gpus % self.nics:
-            raise ValueError(f"{self.gpus} GPUs do not share {self.nics} NICs evenly")
-        if sum(self.nvlink_links_per_switch) != self.gpu.nvlink_links:
-            raise ValueError(
-                f"the links to the NVSwitches add up to {sum(self.nvlink_links_per_switch)}, "
-                f"but the GPU has {self.gpu.nvlink_links}"
-            )
-        for links in self.nvlink_links_per_switch:
-            if links * self.gpus > self.nvswitch.ports:
-                raise ValueError(
-                    f"{links} links from each of {self.gpus} GPUs need {links * self.gpus} ports, "
-                    f"but {self.nvswitch.name} has {self.nvswitch.ports}"
-                )
+        rules = [
+            Rule(message=message, keys=keys)
+            for message, keys in (*self._uneven(), *self._links_that_do_not_add_up(), *self._too_few_ports())
+        ]
+        if rules:
+            raise broken(*rules)
         return self
+
+    def _uneven(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        if self.gpus % self.hosts or self.nics % self.hosts:
+            message = f"{self.gpus} GPUs and {self.nics} NICs do not divide over {self.hosts} hosts"
+            yield message, ("gpus", "nics", "hosts")
+        elif self.gpus % self.nics:
+            yield f"{self.gpus} GPUs do not share {self.nics} NICs evenly", ("gpus", "nics")
+
+    def _links_that_do_not_add_up(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        total, links = sum(self.nvlink_links_per_switch), self.gpu.nvlink_links
+        if total != links:
+            message = f"the links to the NVSwitches add up to {total}, but the GPU has {links}"
+            yield message, ("nvlink_links_per_switch", "gpu.nvlink_links", "gpu")
+
+    def _too_few_ports(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        links, ports = max(self.nvlink_links_per_switch), self.nvswitch.ports
+        if links * self.gpus > ports:
+            yield (
+                (
+                    f"{links} links from each of {self.gpus} GPUs need {links * self.gpus} ports, "
+                    f"but {self.nvswitch.name} has {ports}"
+                ),
+                ("gpus", "nvlink_links_per_switch", "nvswitch.ports", "nvswitch"),
+            )

@@ -20,6 +20,8 @@ MAX_FILE_BYTES = 4 * 2**20
 """A spec is a page or two; a larger file is something else."""
 MAX_VALUES = 200_000
 """Values after aliases are put in place; more is a bomb."""
+MAX_WRITTEN = 15_000
+"""Values as they stand in a file: a sweep of 10,000 cases and its job; reading more takes too long."""
 MAX_DEPTH = 40
 """Levels of nesting."""
 _TAG = "tag:yaml.org,2002:"
@@ -82,11 +84,10 @@ def read_text(text: str, origin: str, *, is_file: bool = True) -> Located:
     SpecError
         As :func:`read_yaml`.
     """
-    from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        node = YAML(typ="safe", pure=True).compose(text)
+        node = _compose(text, origin, is_file=is_file)
     except YAMLError as error:
         raise SpecError(_syntax_problem(error, text, origin, is_file=is_file)) from None
     except RecursionError:
@@ -101,6 +102,29 @@ def read_text(text: str, origin: str, *, is_file: bool = True) -> Located:
     if reader.problems:
         raise SpecError(*reader.problems)
     return tree
+
+
+def _compose(text: str, origin: str, *, is_file: bool) -> Node | None:
+    """Return the nodes of a text; stops where there are too many, since composing is what takes time."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.composer import Composer
+
+    class Counting(Composer):
+        num_nodes = 0
+
+        def compose_node(self, parent: Node | None, index: object) -> Node:
+            self.num_nodes += 1
+            if self.num_nodes > MAX_WRITTEN:
+                mark = self.parser.peek_event().start_mark
+                where = f"{origin}:{mark.line + 1}:{mark.column + 1}" if is_file else origin
+                raise SpecError(Problem(where=where, message="too many values", allowed=f"{MAX_WRITTEN} at most"))
+            node: Node = super().compose_node(parent, index)
+            return node
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = Counting
+    found: Node | None = yaml.compose(text)
+    return found
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,7 +168,10 @@ class _Reader:
                 self._add(key_node, f'key "{key}" stands twice', hint=f"the first one is at {first}")
                 continue
             child = self.convert(value_node, depth=depth + 1)
-            children[key] = replace(child, key_spot=self._spot(key_node))
+            spot = self._spot(key_node)
+            if child.value is None and value_node.start_mark.index == value_node.end_mark.index:
+                child = replace(child, spot=spot)  # nothing stands there; the parser names the next key's place
+            children[key] = replace(child, key_spot=spot)
         return children
 
     def _scalar(self, node: ScalarNode) -> bool | int | float | str | None:

@@ -98,13 +98,11 @@ class _Resolver:
 
     def _filled(self, node: Located, candidates: tuple[Shape, ...], kind: str, path: KeyPath, chain: int) -> Located:
         """Return the record that the node names, changed by the node's own keys."""
-        name = node
-        changes: dict[str, Located] = {}
-        if isinstance(node.value, dict):
-            if FROM not in node.value:
-                return node
-            name = node.value[FROM]
-            changes = {key: child for key, child in node.value.items() if key != FROM}
+        keys = node.value if isinstance(node.value, dict) else {FROM: node}
+        if FROM not in keys:
+            return node
+        name = keys[FROM]
+        changes = {key: child for key, child in keys.items() if key != FROM}
         if not isinstance(name.value, str):
             if changes or name is not node:
                 self._add(name, path, f"{FROM} takes the name of a {kind}", found=shown(name.plain()))
@@ -115,8 +113,7 @@ class _Resolver:
             self._add(name, path, f"this {kind} builds on itself, or on too many others", found=f'"{name.value}"')
             return replace(node, value={})
         try:
-            base = record(kind, name.value, near=name.folder)
-            base = self.resolve(base, candidates, path, chain + 1)
+            base = self.resolve(record(kind, name.value, near=name.folder), candidates, path, chain + 1)
         except SpecError as error:
             self.problems += [
                 problem if problem.where else replace(problem, where=name.where, path=dotted(path))
@@ -124,8 +121,15 @@ class _Resolver:
             ]
             self.broken.append(path)
             return replace(node, value={})
-        return merge(base, replace(node, value=changes)) if changes else base
+        return _changed(base, replace(node, value=changes))
 
     def _add(self, node: Located, path: KeyPath, message: str, *, found: str) -> None:
         self.broken.append(path)
         self.problems.append(Problem(where=node.where, path=dotted(path), message=message, found=found))
+
+
+def _changed(base: Located, patch: Located) -> Located:
+    """Return *base* with the changes that a file makes to it; the whole then stands where the changes do."""
+    if not patch.value:
+        return base
+    return replace(merge(base, patch), origin=patch.origin, spot=patch.spot, key_spot=patch.key_spot)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Self
 
 from pydantic import Field, JsonValue, PrivateAttr, model_validator
-from pydantic_core import PydanticCustomError
 
-from simnet.spec.base import Ref, SpecModel, Time
+from simnet.spec.base import Ref, Rule, SpecModel, Time, broken
+from simnet.spec.bounds import MAX_SEED, MAX_TOTAL
 from simnet.spec.topology import Routing, TopologySpec
 from simnet.spec.workload import WorkloadSpec
 from simnet.version import __version__
@@ -22,7 +22,7 @@ Values = Annotated[tuple[JsonValue, ...], Field(min_length=1)]
 class TargetSpec(SpecModel):
     """When training is done, for minutes instead of steps."""
 
-    samples: int = Field(gt=0)
+    samples: int = Field(gt=0, le=MAX_TOTAL)
     """Sequences until the target quality is reached; recipes with another global batch need other numbers."""
     evaluation: Time = 0.0
     """Time of all evaluations together."""
@@ -56,7 +56,7 @@ class CaseBody(SpecModel):
     """When training is done; leave out for step times only."""
     routing: Routing | None = None
     """How flows pick among equal-cost links; that of the topology unless given."""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=MAX_SEED)
     """Seed of all randomness (hashed routes, jitter)."""
 
 
@@ -109,19 +109,18 @@ class ScenarioSpec(SpecModel):
     def _check(self) -> Self:
         axes = set(self.vary).union(*(variant.vary for variant in self.variants.values() if variant))
         if self.knee is not None and self.knee.path not in axes:
-            raise PydanticCustomError(
-                "knee",
-                "knee.path is not varied",
-                {"found": self.knee.path, "allowed": ", ".join(sorted(axes)) or "a path under vary"},
+            allowed = ", ".join(sorted(axes)) or "a path under vary"
+            raise broken(
+                Rule(message="knee.path is not varied", keys=("knee.path",), found=self.knee.path, allowed=allowed)
             )
         baseline = self.knee.baseline if self.knee is not None else ""
         named = {*baseline, *baseline.values()} if isinstance(baseline, dict) else {baseline} - {""}
         strangers = sorted(named - set(self.variants))
         if strangers:
-            raise PydanticCustomError(
-                "knee",
-                "knee.baseline is no variant",
-                {"found": ", ".join(strangers), "allowed": ", ".join(self.variants) or "leave it out"},
+            allowed = ", ".join(self.variants) or "leave it out"
+            found = ", ".join(strangers)
+            raise broken(
+                Rule(message="knee.baseline is no variant", keys=("knee.baseline",), found=found, allowed=allowed)
             )
         return self
 

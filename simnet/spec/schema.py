@@ -30,13 +30,13 @@ def json_schema(kind: str) -> str:
 def _topology_schema() -> Schema:
     from simnet.spec.topology import TopologySpec
 
-    return _of(TopologySpec)
+    return _or_built_on(_of(TopologySpec))
 
 
 def _model_schema() -> Schema:
     from simnet.spec.model import ModelSpec
 
-    return _of(ModelSpec)
+    return _or_built_on(_of(ModelSpec))
 
 
 def _scenario_schema() -> Schema:
@@ -62,6 +62,17 @@ def _of(model: type[SpecModel]) -> Schema:
         if holder is not None:
             _name_too(_mapping(_mapping(holder)["properties"]), inner)
     return schema
+
+
+def _or_built_on(schema: Schema) -> Schema:
+    """Return the schema of a file that may also build on another one by ``from`` and then give only some keys."""
+    whole = str(schema.pop("$ref", "")).rpartition("/")[2]
+    if whole:
+        schema |= _mapping(_mapping(schema["$defs"])[whole])
+    base: Schema = {"type": "string", "description": "Name or path of the file that this one builds on."}
+    properties = _mapping(schema["properties"]) | {"from": base}
+    required = schema.pop("required", [])
+    return schema | {"properties": properties, "anyOf": [{"required": ["from"]}, {"required": required}]}
 
 
 def _models(root: type[SpecModel]) -> list[type[SpecModel]]:

@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simnet.spec.base import Bandwidth, Length, Ref, SpecModel, Time
+from simnet.spec.base import Bandwidth, Count, Length, Ref, Rule, SpecModel, Time, Whole, broken
+from simnet.spec.bounds import MAX_DOMAINS, MAX_GPUS, MAX_MODULES, MAX_PLANES, MAX_TAPER
 from simnet.spec.parts import CablePart, NodePart, SwitchPart
 
 Routing = Literal["adaptive", "static", "static-no-offset", "ecmp"]
 """How traffic picks among equal-cost links, see :meth:`simnet.topology.Cluster.compile`."""
 
+Taper = Annotated[float, Field(ge=1, le=MAX_TAPER)]
+"""Bandwidth below over bandwidth above."""
+Domains = Annotated[int, Field(ge=1, le=MAX_DOMAINS)]
+"""A number of scale-up domains."""
+
 
 class TaperSpec(SpecModel):
     """Down-links per up-link of each tier; 1 is non-blocking, and up-links round up to whole cables."""
 
-    leaf: float = Field(default=1.0, ge=1)
+    leaf: Taper = 1.0
     """Of the leaves, towards the spines."""
-    spine: float = Field(default=1.0, ge=1)
+    spine: Taper = 1.0
     """Of the rail groups of leaves and spines, towards the core."""
 
 
 class ReservedSpec(SpecModel):
     """Domain slots given to fabric management (UFM) in place of compute."""
 
-    slots: int = Field(default=0, ge=0)
+    slots: int = Field(default=0, ge=0, le=MAX_DOMAINS)
     """Domain slots left free at the end of the last unit."""
-    cables: int = Field(default=0, ge=0)
+    cables: Whole = 0
     """Cables from the management hosts to leaves."""
-    up_to_units: int = Field(default=1_000_000, ge=0)
+    up_to_units: Whole = 1_000_000
     """Larger clusters keep all slots, as the printed tables of larger scale do."""
 
 
@@ -45,9 +52,9 @@ class ScaleOutSpec(SpecModel):
     """Link between two switches."""
     link_bandwidth: Bandwidth | None = None
     """Bandwidth of one link and direction; the slower of NIC port and switch port unless given."""
-    unit: int = Field(ge=1)
+    unit: Domains
     """Domains of a scalable unit, the step in which leaves are bought."""
-    leaves_per_rail: int = Field(default=1, ge=1)
+    leaves_per_rail: Count = 1
     """Leaves that one rail has in a unit."""
     rail_optimised: bool = True
     """Whether NIC r of every host goes to a leaf of rail r; else neighbouring NICs share a leaf."""
@@ -55,13 +62,13 @@ class ScaleOutSpec(SpecModel):
     """Whether switches join the rails (at the spine or core), or only NVLink does (rail-only)."""
     tiers: Literal["auto"] | Annotated[int, Field(ge=1, le=3)] = "auto"
     """Tiers of switches: two as long as one spine reaches all leaves, else three."""
-    pod_units: int = Field(default=1, ge=1)
+    pod_units: Count = 1
     """Units of a pod; in three tiers, the leaves of one rail in one pod form a group with its own spines."""
     core_growth: Literal["pods", "rails"] = "pods"
     """When a core cannot reach all rail groups: double the pods, or give each rail a core of its own."""
     has_single_pod_core: bool = True
     """Whether a core joins the rails of a single pod; without it only NVLink does."""
-    planes: int = Field(default=1, ge=1)
+    planes: int = Field(default=1, ge=1, le=MAX_PLANES)
     """Separate copies of the network; each NIC has one port on every plane."""
     taper: TaperSpec = TaperSpec()
     """Oversubscription of each tier."""
@@ -74,7 +81,7 @@ class CoreJoinSpec(SpecModel):
 
     kind: Literal["core"] = "core"
     """The only kind of join; pairwise cables stand under ``links``."""
-    taper: float = Field(default=1.0, ge=1)
+    taper: Taper = 1.0
     """Injection bandwidth of a module over its bandwidth into the core; 1 is non-blocking.
 
     The cables of each rail round up to whole ones, and bandwidth follows the cables.
@@ -94,7 +101,7 @@ class PairLinkSpec(SpecModel):
 
     between: tuple[str, str]
     """Names of the two modules."""
-    cables: int | None = Field(default=None, ge=1)
+    cables: Count | None = None
     """Cables, dealt evenly over the rails; give this or ``bandwidth``."""
     bandwidth: Bandwidth | None = None
     """Total bandwidth per direction, rounded up to whole cables."""
@@ -108,9 +115,10 @@ class PairLinkSpec(SpecModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.cables is None) == (self.bandwidth is None):
-            raise ValueError("give cables or bandwidth, one of the two")
+            raise broken(Rule(message="give cables or bandwidth, one of the two", keys=("bandwidth", "cables")))
         if self.between[0] == self.between[1]:
-            raise ValueError(f'a module is not linked to itself, "{self.between[0]}"')
+            message = f'a module is not linked to itself, "{self.between[0]}"'
+            raise broken(Rule(message=message, keys=("between",)))
         return self
 
 
@@ -121,7 +129,7 @@ class ModuleSpec(SpecModel):
     """Name that links refer to; ``m0``, ``m1`` … in the order of the list unless given."""
     topology: Annotated[TopologySpec, Ref("topology")]
     """A monolithic cluster, by name or with changes: ``{from: gb200-nvl72, racks: 10}``."""
-    count: int = Field(default=1, ge=1)
+    count: int = Field(default=1, ge=1, le=MAX_MODULES)
     """How many of them; names of several end in ``-0``, ``-1`` …"""
 
 
@@ -136,20 +144,20 @@ class TopologySpec(SpecModel):
     """What a reader should know about it."""
     status: Literal["", "verified", "secondary", "derived"] = ""
     """How the counts are known: read in a document, in notes of it, or port arithmetic."""
-    printed_units: tuple[Annotated[int, Field(gt=0)], ...] = ()
+    printed_units: tuple[Count, ...] = ()
     """Sizes, in scalable units, whose counts the source prints; at any other, ``status`` is derived."""
     source: str = ""
     """Where the wiring was read."""
 
     node: Annotated[NodePart, Ref("node")] | None = None
     """Node or rack of a monolithic cluster."""
-    scalable_units: int | None = Field(default=None, ge=1)
+    scalable_units: Domains | None = None
     """Size in units of ``scale_out.unit`` domains, wired in full."""
-    nodes: int | None = Field(default=None, ge=1)
+    nodes: Domains | None = None
     """Size in nodes; of a modular cluster, dealt evenly over ``num_modules``."""
-    racks: int | None = Field(default=None, ge=1)
+    racks: Domains | None = None
     """Size in racks; of a modular cluster, dealt evenly over ``num_modules``."""
-    used_hosts: int | None = Field(default=None, ge=1)
+    used_hosts: Count | None = None
     """Hosts (compute trays) of each domain whose GPUs are ranks; all unless given. The rest stay wired."""
     scale_out: ScaleOutSpec | None = None
     """Network of a monolithic cluster; without one its domains are not joined."""
@@ -160,7 +168,7 @@ class TopologySpec(SpecModel):
     """Modules of a modular cluster, unequal ones too."""
     module: Annotated[TopologySpec, Ref("topology")] | None = None
     """In place of ``modules``: one kind of module, ``num_modules`` of it, sized by ``nodes`` or ``racks``."""
-    num_modules: int | None = Field(default=None, ge=1)
+    num_modules: Annotated[int, Field(ge=1, le=MAX_MODULES)] | None = None
     """Modules over which ``nodes`` or ``racks`` are dealt, as evenly as whole domains allow."""
     join: CoreJoinSpec | None = None
     """Core that joins all modules; without it and without ``links`` they are disconnected."""
@@ -174,57 +182,82 @@ class TopologySpec(SpecModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        faults = self._modular_faults() if self.kind == "modular" else self._monolithic_faults()
-        if faults:
-            raise ValueError("; ".join(faults))
+        rules = tuple(self._modular_rules() if self.kind == "modular" else self._monolithic_rules())
+        rules = rules or tuple(self._too_large())
+        if rules:
+            raise broken(*rules)
         return self
 
-    def _monolithic_faults(self) -> list[str]:
+    def _monolithic_rules(self) -> Iterator[Rule]:
         if self.node is None:
-            return ["a monolithic topology needs a node"]
-        faults = [
-            f"{key} belongs to kind: modular"
-            for key, value in (("modules", self.modules), ("module", self.module), ("num_modules", self.num_modules))
-            if value
-        ]
-        faults += [f"{key} belongs to kind: modular" for key in ("join", "links") if getattr(self, key)]
+            yield Rule(message="a monolithic topology needs a node", keys=("node", "kind"))
+            return
+        for key in ("modules", "module", "num_modules", "join", "links"):
+            if getattr(self, key):
+                yield Rule(message=f"{key} belongs to kind: modular", keys=(key,))
         if self.scalable_units is None and self.num_domains_asked is None:
-            faults.append(f"no size: give {self.node.unit}s or scalable_units")
+            unit = f"{self.node.unit}s"
+            yield Rule(message=f"no size: give {unit} or scalable_units", keys=(unit, "scalable_units"))
         wrong = "racks" if self.node.unit == "node" else "nodes"
         if getattr(self, wrong) is not None:
-            faults.append(f"{self.node.name} is counted in {self.node.unit}s, not in {wrong}")
+            yield Rule(
+                message=f"{self.node.name} is counted in {self.node.unit}s, not in {wrong}", keys=(wrong, "node")
+            )
         if self.scalable_units is not None and self.scale_out is None:
-            faults.append("scalable_units needs scale_out, which tells what a unit is")
+            message = "scalable_units needs scale_out, which tells what a unit is"
+            yield Rule(message=message, keys=("scale_out", "scalable_units"))
         if self.used_hosts is not None and self.used_hosts > self.node.hosts:
-            faults.append(f"used_hosts is {self.used_hosts}, but {self.node.name} has {self.node.hosts} hosts")
-        return faults
+            message = f"used_hosts is {self.used_hosts}, but {self.node.name} has {self.node.hosts} hosts"
+            yield Rule(message=message, keys=("used_hosts", "node.hosts", "node"))
 
-    def _modular_faults(self) -> list[str]:
-        faults = [
-            f"{key} belongs to the modules"
-            for key in ("node", "scale_out", "scalable_units", "used_hosts")
-            if getattr(self, key) is not None
-        ]
-        if bool(self.modules) == (self.module is not None):
-            faults.append("give modules (a list) or module with num_modules, one of the two")
-        inner = [entry.topology for entry in self.modules] + ([self.module] if self.module is not None else [])
-        if any(spec.kind == "modular" for spec in inner):
-            faults.append("a module is monolithic; modules of modules are not built")
+    def _modular_rules(self) -> Iterator[Rule]:
+        for key in ("node", "scale_out", "scalable_units", "used_hosts"):
+            if getattr(self, key) is not None:
+                yield Rule(message=f"{key} belongs to the modules", keys=(key,))
+        yield from self._module_rules()
         pairs = Counter(frozenset(link.between) for link in self.links)
-        faults += [
-            f'two links between "{one}" and "{two}"; give one with the sum of their cables'
-            for one, two in (sorted(pair) for pair, count in pairs.items() if count > 1)
-        ]
+        for one, two in (sorted(pair) for pair, count in pairs.items() if count > 1):
+            message = f'two links between "{one}" and "{two}"; give one with the sum of their cables'
+            yield Rule(message=message, keys=("links",))
         if self.nodes is not None and self.racks is not None:
-            faults.append("give nodes or racks, not both")
+            yield Rule(message="give nodes or racks, not both", keys=("racks", "nodes"))
         size = self.num_domains_asked
         if self.module is not None and (self.num_modules is None or size is None):
-            faults.append("module needs num_modules and a size, nodes or racks")
+            keys = ("num_modules",) if self.num_modules is None else ("nodes", "racks")
+            yield Rule(message="module needs num_modules and a size, nodes or racks", keys=(*keys, "module"))
         elif self.module is None and (self.num_modules is not None or size is not None):
-            faults.append("num_modules, nodes and racks go with module, not with a list of modules")
+            message = "num_modules, nodes and racks go with module, not with a list of modules"
+            yield Rule(message=message, keys=("num_modules", "nodes", "racks"))
         if self.num_modules is not None and size is not None and size < self.num_modules:
-            faults.append(f"{size} domains do not fill {self.num_modules} modules")
-        return faults
+            message = f"{size} domains do not fill {self.num_modules} modules"
+            yield Rule(message=message, keys=("num_modules", "nodes", "racks"))
+
+    def _module_rules(self) -> Iterator[Rule]:
+        """Yield what is wrong with the modules themselves."""
+        if bool(self.modules) == (self.module is not None):
+            message = "give modules (a list) or module with num_modules, one of the two"
+            yield Rule(message=message, keys=("modules", "module"))
+        inner = {f"modules.{index}.topology": entry.topology for index, entry in enumerate(self.modules)}
+        if self.module is not None:
+            inner["module"] = self.module
+        for key, spec in inner.items():
+            if spec.kind == "modular":
+                yield Rule(message="a module is monolithic; modules of modules are not built", keys=(key,))
+        count = sum(entry.count for entry in self.modules)
+        if count > MAX_MODULES:
+            yield Rule(message=f"{count} modules are too many", keys=("modules",), allowed=f"{MAX_MODULES} at most")
+            return
+        names = Counter(name for name, _ in _named(self.modules))
+        twice = [name for name, times in names.items() if times > 1]
+        if twice:
+            yield Rule(message="two modules of the same name", keys=("modules",), found=", ".join(twice))
+
+    def _too_large(self) -> Iterator[Rule]:
+        """Yield the rule that the cluster is small enough to be held in memory."""
+        gpus = sum(_num_gpus_wired(part) for _, part in module_specs(self))
+        if gpus > MAX_GPUS:
+            keys = ("nodes", "racks", "scalable_units", "scale_out.reserved.slots", "scale_out.unit", "modules")
+            yield Rule(message=f"a cluster of {gpus:,} GPUs", keys=keys, allowed=f"{MAX_GPUS:,} GPUs at most")
 
 
 def module_specs(spec: TopologySpec) -> tuple[tuple[str, TopologySpec], ...]:
@@ -239,12 +272,27 @@ def module_specs(spec: TopologySpec) -> tuple[tuple[str, TopologySpec], ...]:
             (f"m{index}", spec.module.model_copy(update={"scalable_units": None, key: part}))
             for index, part in enumerate(parts)
         )
+    return _named(spec.modules)
+
+
+def _named(modules: tuple[ModuleSpec, ...]) -> tuple[tuple[str, TopologySpec], ...]:
+    """Return name and spec of every module of a list."""
     named: list[tuple[str, TopologySpec]] = []
-    for entry in spec.modules:
+    for entry in modules:
         for copy in range(entry.count):
             base = entry.name or f"m{len(named)}"
             named.append((f"{base}-{copy}" if entry.name and entry.count > 1 else base, entry.topology))
     return tuple(named)
+
+
+def _num_gpus_wired(spec: TopologySpec) -> int:
+    """Return the GPUs for which a monolithic cluster has places, in use or not."""
+    assert spec.node is not None
+    places = spec.num_domains_asked or 0
+    if spec.scale_out is not None:
+        units = (spec.scalable_units or 0) * spec.scale_out.unit
+        places = max(places + spec.scale_out.reserved.slots, units)
+    return places * spec.node.gpus
 
 
 def gpu_part_names(spec: TopologySpec) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ValidationError
 
 from simnet.errors import Problem, SpecError, did_you_mean, listed
-from simnet.spec.base import SpecModel
+from simnet.spec.base import Rule, SpecModel
 from simnet.spec.fields import Shape, all_paths, at, fields
 from simnet.spec.located import KeyPath, Located, Plain
 
@@ -79,14 +79,16 @@ def _problems(
 ) -> list[Problem]:
     faults = [_place(details, node) for details in error.errors(include_url=False)]
     faults = [fault for fault in faults if not any((*path, *fault.path)[: len(part)] == part for part in broken)]
-    placed = [(fault, _problem(group, node, model, path)) for group in _merge_branches(faults) for fault in group[:1]]
+    placed = [(group[0], problem) for group in _merge_branches(faults) for problem in _told(group, node, model, path)]
     placed = [item for item in placed if not _is_told(item[0], placed)]
     placed.sort(key=lambda item: _order(node.nearest(item[0].path)))
     return list(dict.fromkeys(problem for _, problem in placed))
 
 
 def _is_told(fault: _Fault, placed: list[tuple[_Fault, Problem]]) -> bool:
-    """Return whether a missing key is only misspelt, which its unknown twin tells."""
+    """Return whether another fault tells this one: the missing key misspelt, or what a list that is short has wrong."""
+    if fault.error["type"] == "too_short":
+        return any(other is not fault and other.path[: len(fault.path)] == fault.path for other, _ in placed)
     if fault.error["type"] != "missing":
         return False
     hint = f'did you mean "{fault.path[-1]}"?'
@@ -154,6 +156,49 @@ _WRONG_SHAPE = frozenset(
 )  # fmt: skip
 
 
+def _told(group: list[_Fault], node: Located, model: type[SpecModel], prefix: KeyPath) -> list[Problem]:
+    """Return the problems of one group: one, unless a record breaks several rules over its keys."""
+    rules = group[0].error.get("ctx", {}).get("rules", ())
+    if not rules:
+        return [_problem(group, node, model, prefix)]
+    return [_broken_rule(rule, group[0].path, node, prefix) for rule in rules]
+
+
+def _broken_rule(rule: Rule, path: KeyPath, node: Located, prefix: KeyPath) -> Problem:
+    """Return a rule over several keys as a problem, at the key that the user is the likeliest to have changed."""
+    record = node.nearest(path)
+    written = [(keys, found) for keys in map(_keys, rule.keys) if (found := _child(record, keys)) is not None]
+    keys, at_key = min(written, key=lambda one: _distance(one[1], record, node), default=((), record))
+    shows = not rule.found and bool(keys) and not isinstance(at_key.value, list | dict)
+    return Problem(
+        where=at_key.where_key,
+        path=dotted((*prefix, *path, *keys)),
+        message=rule.message,
+        found=rule.found or (shown(at_key.plain()) if shows else ""),
+        allowed=rule.allowed,
+        hint=rule.hint,
+    )
+
+
+def _keys(path: str) -> KeyPath:
+    return tuple(int(key) if key.isdecimal() else key for key in path.split("."))
+
+
+def _child(node: Located, path: KeyPath) -> Located | None:
+    found: Located | None = node
+    for key in path:
+        found = found.child(key) if found is not None else None
+    return found
+
+
+def _distance(value: Located, record: Located, root: Located) -> int:
+    """Return how far a value is from the user's hand: an option, the file, the file of the record, one it builds on."""
+    if value.spot is None:
+        return 0
+    files = (root.origin, record.origin)
+    return 1 + files.index(value.origin) if value.origin in files else 1 + len(files)
+
+
 def _problem(group: list[_Fault], node: Located, model: type[SpecModel], prefix: KeyPath) -> Problem:
     fault = group[0]
     kind, context = fault.error["type"], fault.error.get("ctx", {})
@@ -163,7 +208,8 @@ def _problem(group: list[_Fault], node: Located, model: type[SpecModel], prefix:
         return _unknown_key(fault.path, value, model, full)
     if kind == "missing":
         known = node.nearest(fault.path[:-1])
-        return Problem(where=known.where_key, path=full, message="key missing", hint=_missing_hint(fault.path, model))
+        message = "entry missing" if isinstance(fault.path[-1], int) else "key missing"
+        return Problem(where=known.where_key, path=full, message=message, hint=_missing_hint(fault.path, model))
     found = str(context.get("found", "")) or ("" if _is_about_whole(fault, value) else shown(value.plain()))
     allowed = str(context.get("allowed", "")) or _allowed(group)
     hint = str(context.get("hint", ""))
@@ -206,8 +252,12 @@ def _message(group: list[_Fault]) -> str:
     error = group[0].error
     if error["type"] in {"literal_error", "enum"}:
         return "not one of the words allowed here"
-    if error["type"] == "string_pattern_mismatch":
-        return "not of the form needed here"
+    context = error.get("ctx", {})
+    if error["type"] == "less_than_equal":
+        most = context["le"]
+        return f"must be {int(most) if most == int(most) else most:,} or less"
+    if error["type"] in _WORDS:
+        return _WORDS[error["type"]].format(**context)
     return (
         error["msg"]
         .removeprefix("Value error, ")
@@ -215,6 +265,23 @@ def _message(group: list[_Fault]) -> str:
         .replace("Input should be", "must be")
         .replace("an object", "a mapping")
     )
+
+
+_WORDS = {
+    "string_pattern_mismatch": "not of the form needed here",
+    "string_too_short": "must not be empty",
+    "string_type": "must be text",
+    "too_short": "needs {min_length} entry or more, has {actual_length}",
+    "too_long": "takes {max_length} entries at most, has {actual_length}",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+}
+"""What is said instead of pydantic's words, which speak of Python's types."""
 
 
 def _allowed(group: list[_Fault]) -> str:
@@ -229,7 +296,17 @@ def _allowed(group: list[_Fault]) -> str:
     return ", ".join(dict.fromkeys(parts))
 
 
-_PLAIN_WORDS = {"dictionary or an object to extract fields from": "a mapping", "None": "null"}
+_PLAIN_WORDS = {
+    "dictionary or an object to extract fields from": "a mapping",
+    "an object": "a mapping",
+    "object": "a mapping",
+    "array": "a list",
+    "string": "text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "None": "null",
+}
 
 
 def _expected_words(group: list[_Fault]) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from simnet.spec.base import Ref, SpecModel
+from simnet.spec.base import Count, Ref, Rule, SpecModel, Whole, broken
+from simnet.spec.bounds import MAX_GPUS, MAX_LAYERS, MAX_TOTAL
 from simnet.spec.model import ModelSpec
 
 RANK_AXES = ("tp", "cp", "dp", "pp")
@@ -17,22 +18,26 @@ Algorithm = Literal["auto", "ring", "tree", "nvls", "nvls_tree", "hierarchical",
 """How a collective is made; ``auto`` chooses by size and machine as NCCL does."""
 
 
+Degree = Annotated[int, Field(ge=1, le=MAX_GPUS)]
+"""GPUs over which something is split."""
+
+
 class ParallelismSpec(SpecModel):
     """Degrees of parallelism; their product is the number of GPUs."""
 
-    tp: int = Field(default=1, gt=0)
+    tp: Degree = 1
     """Tensor parallel: GPUs that share every matrix."""
-    cp: int = Field(default=1, gt=0)
+    cp: Degree = 1
     """Context parallel: GPUs that share every sequence."""
-    pp: int = Field(default=1, gt=0)
+    pp: Degree = 1
     """Pipeline stages."""
-    virtual_stages: int = Field(default=1, gt=0)
+    virtual_stages: int = Field(default=1, ge=1, le=MAX_LAYERS)
     """Chunks of layers that each pipeline stage holds; above 1 the schedule is interleaved."""
-    dp: int | Literal["auto"] = "auto"
+    dp: Degree | Literal["auto"] = "auto"
     """Replicas; ``auto`` takes all GPUs of the cluster."""
-    ep: int = Field(default=1, gt=0)
+    ep: Degree = 1
     """Expert parallel; for mixture-of-experts models."""
-    etp: int = Field(default=1, gt=0)
+    etp: Degree = 1
     """Tensor parallel inside an expert."""
 
     @property
@@ -40,30 +45,26 @@ class ParallelismSpec(SpecModel):
         """Return the GPUs of one replica."""
         return self.tp * self.cp * self.pp
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.dp != "auto" and self.dp < 1:
-            raise PydanticCustomError("dp", "dp must be at least 1, or auto", {"found": str(self.dp)})
-        return self
-
 
 class BatchSpec(SpecModel):
     """Sequences of a step: for the whole job (strong scaling) or for each replica (weak scaling)."""
 
-    global_batch_size: Annotated[int, Field(gt=0)] | None = None
+    global_batch_size: Count | None = None
     """Sequences per optimizer step, all replicas together; give this or ``num_micro_batches``."""
-    num_micro_batches: Annotated[int, Field(gt=0)] | None = None
+    num_micro_batches: Count | None = None
     """Micro-batches that each replica runs in a step, whatever the number of replicas."""
-    micro_batch_size: int = Field(default=1, gt=0)
+    micro_batch_size: Count = 1
     """Sequences that pass a stage at a time."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.global_batch_size is None) == (self.num_micro_batches is None):
-            raise PydanticCustomError(
-                "batch",
-                "give global_batch_size or num_micro_batches, one of the two",
-                {"found": f"{self.global_batch_size} and {self.num_micro_batches}"},
+            raise broken(
+                Rule(
+                    message="give global_batch_size or num_micro_batches, one of the two",
+                    keys=("num_micro_batches", "global_batch_size"),
+                    found=f"{self.global_batch_size or 'null'} and {self.num_micro_batches or 'null'}",
+                )
             )
         return self
 
@@ -75,22 +76,15 @@ class LayoutSpec(SpecModel):
     """The embedding takes the place of one layer in the first chunk."""
     loss_counts_as_layer: bool = False
     """Output projection and loss take the place of one layer in the last chunk."""
-    layers_per_chunk: tuple[int, ...] | None = None
+    layers_per_chunk: Annotated[tuple[Whole, ...], Field(min_length=1)] | None = None
     """Layers of every chunk in the model's order, one number for each of pp x virtual_stages chunks."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         counted = self.embedding_counts_as_layer or self.loss_counts_as_layer
         if self.layers_per_chunk is not None and counted:
-            raise PydanticCustomError(
-                "layout", "layers_per_chunk lists transformer layers only; leave the counts_as_layer switches out"
-            )
-        if self.layers_per_chunk is not None and min(self.layers_per_chunk, default=-1) < 0:
-            raise PydanticCustomError(
-                "layout",
-                "layers_per_chunk holds counts of layers, none below 0",
-                {"found": str(list(self.layers_per_chunk))},
-            )
+            message = "layers_per_chunk lists transformer layers only; leave the counts_as_layer switches out"
+            raise broken(Rule(message=message, keys=("layers_per_chunk",)))
         return self
 
 
@@ -123,7 +117,7 @@ class WorkloadSpec(SpecModel):
 
     model: Annotated[ModelSpec, Ref("model")]
     """Model card, by name or in place."""
-    sequence_length: int = Field(gt=0)
+    sequence_length: Count
     """Tokens of a sequence."""
     precision: Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"] = "bf16"
     """Precision of the layers' matrix products; attention and logits stay in 16 bit."""
@@ -159,37 +153,47 @@ class WorkloadSpec(SpecModel):
     """Whether layers are launched as CUDA graphs."""
     rank_order: str = Field(default="tp-cp-dp-pp", pattern=r"^[tcdp]p(-[tcdp]p){3}$")
     """Axes of the rank grid, innermost first; Megatron's default."""
-    dp_bucket_parameters: int | Literal["auto"] = "auto"
+    dp_bucket_parameters: Annotated[int, Field(ge=1, le=MAX_TOTAL)] | Literal["auto"] = "auto"
     """Parameters of a gradient bucket on the first chunk; auto is Megatron's max(40 million, 1 million x dp)."""
     algorithms: AlgorithmsSpec = AlgorithmsSpec()
     """Algorithm of each kind of collective."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.schedule == "gpipe" and self.parallelism.virtual_stages > 1:
-            raise PydanticCustomError(
-                "schedule",
-                "gpipe has one chunk per stage",
-                {"found": f"virtual_stages {self.parallelism.virtual_stages}", "allowed": "1f1b or interleaved"},
-            )
-        if self.schedule == "interleaved" and self.parallelism.virtual_stages == 1:
-            raise PydanticCustomError(
-                "schedule", "interleaved needs parallelism.virtual_stages above 1", {"found": "virtual_stages 1"}
-            )
+        rules = (*self._schedule_rules(), *self._model_rules())
+        if rules:
+            raise broken(*rules)
+        return self
+
+    def _schedule_rules(self) -> Iterator[Rule]:
+        chunks = self.parallelism.virtual_stages
+        keys = ("schedule", "parallelism.virtual_stages")
+        if self.schedule == "gpipe" and chunks > 1:
+            found, allowed = f"virtual_stages {chunks}", "1f1b or interleaved"
+            yield Rule(message="gpipe has one chunk per stage", keys=keys, found=found, allowed=allowed)
+        if self.schedule == "interleaved" and chunks == 1:
+            message = "interleaved needs parallelism.virtual_stages above 1"
+            yield Rule(message=message, keys=keys, found="virtual_stages 1")
         if self.overlap.tp and not self.sequence_parallel:
-            raise PydanticCustomError(
-                "overlap",
-                "overlap.tp splits the gathers and scatters of sequence parallelism",
-                {"found": "sequence_parallel false", "allowed": "sequence_parallel: true, or overlap.tp: false"},
+            yield Rule(
+                message="overlap.tp splits the gathers and scatters of sequence parallelism",
+                keys=("sequence_parallel", "overlap.tp"),
+                found="sequence_parallel false",
+                allowed="sequence_parallel: true, or overlap.tp: false",
             )
         if sorted(self.rank_order.split("-")) != sorted(RANK_AXES):
-            raise PydanticCustomError(
-                "rank_order",
-                "rank_order names each of tp, cp, dp and pp once",
-                {"found": self.rank_order, "allowed": "such as tp-cp-dp-pp"},
-            )
-        if self.dp_bucket_parameters != "auto" and self.dp_bucket_parameters < 1:
-            raise PydanticCustomError(
-                "bucket", "dp_bucket_parameters must be at least 1, or auto", {"found": str(self.dp_bucket_parameters)}
-            )
-        return self
+            message = "rank_order names each of tp, cp, dp and pp once"
+            yield Rule(message=message, keys=("rank_order",), allowed="such as tp-cp-dp-pp")
+
+    def _model_rules(self) -> Iterator[Rule]:
+        """Yield what the model does not allow."""
+        for axis in ("ep", "etp"):
+            if self.model.moe is None and getattr(self.parallelism, axis) > 1:
+                message = f"{axis} needs a mixture-of-experts model; {self.model.name} is dense"
+                yield Rule(message=message, keys=(f"parallelism.{axis}",), allowed="1")
+        rows = self.model.learned_positions
+        if rows and self.sequence_length > rows:
+            message = f"{self.model.name} has learned positions for {rows} tokens"
+            keys = ("sequence_length", "model.learned_positions")
+            found = f"sequence_length {self.sequence_length}"
+            yield Rule(message=message, keys=keys, found=found, allowed=f"{rows} at most, or learned_positions: 0")

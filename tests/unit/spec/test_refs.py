@@ -75,7 +75,7 @@ def test_from_takes_a_name(own, value):
     ("assignment", "told"),
     [
         ("scale_out.tapr.leaf=2", "--set scale_out.tapr.leaf=2 scale_out.tapr: unknown key"),
-        ("nodes=none", '--set nodes=none nodes: must be a valid integer; found "none"'),
+        ("nodes=none", '--set nodes=none nodes: must be a whole number; found "none"'),
         ("name.x=1", "the path has \"x\" below a plain value; found 'hgx-h100'"),
         ("scale_out.link_bandwidth=400", "unit missing, a bandwidth needs one; found 400"),
     ],

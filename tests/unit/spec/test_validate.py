@@ -89,9 +89,9 @@ def test_a_dotted_key_in_a_file_is_refused_with_the_reason():
     ("extra", "told"),
     [
         ("schedule: interleved", 'found "interleved"; allowed: 1f1b, interleaved or gpipe; hint: did you mean'),
-        ("sequence_parallel: no", 'must be a valid boolean; found "no"'),
-        ("parallelism: {tp: '8'}", 'parallelism.tp: must be a valid integer; found "8"'),
-        ("parallelism: {tp: 8.0}", "parallelism.tp: must be a valid integer; found 8.0"),
+        ("sequence_parallel: no", 'must be true or false; found "no"'),
+        ("parallelism: {tp: '8'}", 'parallelism.tp: must be a whole number; found "8"'),
+        ("parallelism: {tp: 8.0}", "parallelism.tp: must be a whole number; found 8.0"),
         ("parallelism: {dp: many}", "parallelism.dp: none of the forms"),
         ("parallelism: [8]", "parallelism: must be a mapping; found [8]"),
         ("layout: {loss_count_as_layer: true}", "layout.loss_count_as_layer: unknown key; allowed: embedding"),

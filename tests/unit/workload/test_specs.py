@@ -22,14 +22,14 @@ MODEL = gpt(layers=8, hidden=1024, heads=16)
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: job(MODEL, dp=0), "dp must be at least 1, or auto"),
+        (lambda: job(MODEL, dp=0), "greater than or equal to 1"),
         (lambda: LayoutSpec(layers_per_chunk=(8,), loss_counts_as_layer=True), "lists transformer layers only"),
-        (lambda: LayoutSpec(layers_per_chunk=(9, -1)), "none below 0"),
+        (lambda: LayoutSpec(layers_per_chunk=(9, -1)), "greater than or equal to 0"),
         (lambda: job(MODEL, pp=2, virtual_stages=2, schedule="gpipe"), "gpipe has one chunk per stage"),
         (lambda: job(MODEL, pp=2, schedule="interleaved"), "needs parallelism.virtual_stages above 1"),
         (lambda: job(MODEL, sequence_parallel=False, overlap=OverlapSpec(tp=True)), "overlap.tp splits"),
         (lambda: job(MODEL, rank_order="tp-tp-dp-pp"), "each of tp, cp, dp and pp once"),
-        (lambda: job(MODEL, dp_bucket_parameters=0), "at least 1, or auto"),
+        (lambda: job(MODEL, dp_bucket_parameters=0), "greater than or equal to 1"),
         (lambda: ModelSpec.model_validate({**MODEL.model_dump(), "kv_heads": 3}), "multiple of kv_heads"),
         (lambda: ModelSpec.model_validate({**MODEL.model_dump(), "attention": "mla"}), "come together"),
         (lambda: ModelSpec.model_validate({**MODEL.model_dump(), "kv_heads": 8}), "mha means kv_heads = heads"),

@@ -143,7 +143,7 @@ def _models() -> frozenset[str]:
 def _model(row: RunRow) -> ModelSpec:
     model = load_model(row.text("base_model_id"))
     layers = row.text("layers_override")
-    return model.model_copy(update={"layers": int(layers)}) if layers else model
+    return model.model_copy(update={"layers": int(layers), "published_parameters": None}) if layers else model
 
 
 def _workload(row: RunRow, model: ModelSpec, blanks: _Blanks) -> WorkloadSpec:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import math
+
 from simnet.errors import LayoutError, Problem
+from simnet.spec.bounds import MAX_PASSES_PER_STAGE
+from simnet.spec.model import ModelSpec
 from simnet.spec.workload import WorkloadSpec
+from simnet.workload.transformer import parameters
 
 SPLITS_PER_CP_RANK = 2
 """Causal balance gives each context-parallel rank one early and one late piece of every sequence."""
+
+SIZE_TOLERANCE = 0.1
+"""By how much (fraction) a published size may be rounded: "8B" of a model card is up to 7 % off its count."""
 
 
 def check_divides(workload: WorkloadSpec) -> None:
     """Return nothing if heads, feed-forward width and sequence divide over tensor and context parallelism.
 
+    The model is looked at too, since a slip in its shape shows in the number of its parameters.
+
     Raises
     ------
     LayoutError
-        With all that does not divide.
+        With all that does not divide, or if the model is not of its published size.
     """
     model, degrees = workload.model, workload.parallelism
     problems = [
+        *_size(model),
         *_remainder("query heads", model.heads, "tp", degrees.tp),
         *_kv_heads(model.kv_heads, degrees.tp),
         *_remainder("columns of the feed-forward block", model.ffn, "tp", degrees.tp),
@@ -34,11 +45,11 @@ def num_micro_batches(workload: WorkloadSpec, dp: int) -> int:
     Raises
     ------
     LayoutError
-        If the global batch does not divide over replicas and micro-batch size.
+        If the global batch does not divide over replicas and micro-batch size, or makes more passes than a step has.
     """
     batch = workload.batch
     if batch.num_micro_batches is not None:
-        return batch.num_micro_batches
+        return _few_enough(batch.num_micro_batches, workload, "num_micro_batches")
     assert batch.global_batch_size is not None
     share = dp * batch.micro_batch_size
     count, rest = divmod(batch.global_batch_size, share)
@@ -53,7 +64,7 @@ def num_micro_batches(workload: WorkloadSpec, dp: int) -> int:
                 hint="try " + " or ".join(str(size) for size in near),
             )
         )
-    return count
+    return _few_enough(count, workload, "global_batch_size")
 
 
 def num_sequences(workload: WorkloadSpec, dp: int) -> int:
@@ -67,17 +78,62 @@ def num_sequences(workload: WorkloadSpec, dp: int) -> int:
     return num_micro_batches(workload, dp) * dp * workload.batch.micro_batch_size
 
 
+def _size(model: ModelSpec) -> list[Problem]:
+    published = model.published_parameters
+    if published is None:
+        return []
+    counted = parameters(model)
+    if abs(counted / published - 1) <= SIZE_TOLERANCE:
+        return []
+    return [
+        Problem(
+            message=f"{model.name} comes to {counted:.4g} parameters, not to its published {published:.4g}",
+            path="workload.model.published_parameters",
+            found=f"{published:.4g}",
+            allowed=f"within {SIZE_TOLERANCE:.0%} of {counted:.4g}, or null",
+            hint="a changed shape needs published_parameters: null; else one figure of the shape is mistyped",
+        )
+    ]
+
+
+def largest_divisor(count: int, most: int) -> int:
+    """Return the largest divisor of *count* that is no larger than *most*."""
+    low = [number for number in range(1, math.isqrt(count) + 1) if count % number == 0]
+    return max(divisor for number in low for divisor in (number, count // number) if divisor <= most)
+
+
+def _few_enough(count: int, workload: WorkloadSpec, key: str) -> int:
+    """Return *count*, if a step of so many micro-batches can be simulated."""
+    chunks = workload.parallelism.virtual_stages
+    passes = count * chunks
+    if passes <= MAX_PASSES_PER_STAGE:
+        return count
+    found: int = getattr(workload.batch, key)
+    sequences = found // workload.sequence_length
+    hint = "more replicas, a larger micro_batch_size, or a smaller batch"
+    if key == "global_batch_size" and sequences:
+        hint = f"it counts sequences; {found:,} tokens are {sequences:,} sequences of {workload.sequence_length:,}"
+    raise LayoutError(
+        Problem(
+            message=f"a step of too many passes: {count:,} micro-batches x {chunks} chunks = {passes:,} on each stage",
+            path=f"workload.batch.{key}",
+            found=str(found),
+            allowed=f"{MAX_PASSES_PER_STAGE:,} passes at most",
+            hint=hint,
+        )
+    )
+
+
 def _remainder(what: str, count: int, axis: str, degree: int) -> list[Problem]:
     if count % degree == 0:
         return []
-    divisors = [number for number in range(1, degree + 1) if count % number == 0]
     return [
         Problem(
             message=f"{count} {what} do not divide over {axis} {degree}: "
             f"{count} = {count // degree} x {degree} + {count % degree}",
             path=f"workload.parallelism.{axis}",
             found=str(degree),
-            hint=f"the next lower degree that divides is {divisors[-1]}",
+            hint=f"the next lower degree that divides is {largest_divisor(count, degree)}",
         )
     ]
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from simnet.errors import LayoutError, Problem
 from simnet.spec.workload import LayoutSpec, WorkloadSpec
 
+MAX_SHOWN = 128
+"""Chunks that a message lists one by one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
@@ -81,17 +84,26 @@ def _counts(layers: int, parts: int, layout: str | LayoutSpec) -> tuple[int, ...
 
 
 def _not_divisible(layers: int, counted: int, parts: int) -> LayoutError:
+    allowed, hint = "degrees that divide", f"{layers} layers fill {layers} chunks at most"
+    if parts <= layers:
+        allowed += ", or an explicit list of all layers"
+        hint = f"layout: {{layers_per_chunk: {_listed(even_split(layers, parts))}}}"
     units = f"{layers} layers" + (f" and {counted} counted for embedding and loss" if counted else "")
-    split = list(even_split(layers, parts))
     return LayoutError(
         Problem(
             message=f"{units} do not divide over {parts} chunks (pp x virtual_stages): "
             f"{layers + counted} = {(layers + counted) // parts} x {parts} + {(layers + counted) % parts}",
             path="workload.layout",
-            allowed="degrees that divide, or an explicit list of all layers",
-            hint=f"layout: {{layers_per_chunk: {split}}}",
+            allowed=allowed,
+            hint=hint,
         )
     )
+
+
+def _listed(counts: tuple[int, ...]) -> str:
+    """Return the list of counts, of a very long one its start."""
+    start = ", ".join(str(count) for count in counts[:MAX_SHOWN])
+    return f"[{start}]" if len(counts) <= MAX_SHOWN else f"[{start}, … {len(counts) - MAX_SHOWN} more]"
 
 
 def _wrong_list(counts: tuple[int, ...], workload: WorkloadSpec) -> LayoutError:
@@ -102,7 +114,7 @@ def _wrong_list(counts: tuple[int, ...], workload: WorkloadSpec) -> LayoutError:
             message=f"layers_per_chunk places {sum(counts)} layers in {len(counts)} chunks; "
             f"{workload.model.name} has {layers} layers, and pp {pp} x virtual_stages {chunks} = {pp * chunks} chunks",
             path="workload.layout.layers_per_chunk",
-            found=str(list(counts)),
-            hint=f"such as {list(even_split(layers, pp * chunks))}",
+            found=_listed(counts),
+            hint=f"such as {_listed(even_split(layers, pp * chunks))}" if pp * chunks <= layers else "",
         )
     )

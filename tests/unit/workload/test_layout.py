@@ -53,3 +53,17 @@ def test_virtual_stages_need_a_pipeline() -> None:
 def test_one_stage_holds_embedding_and_loss() -> None:
     counted = LayoutSpec(embedding_counts_as_layer=True, loss_counts_as_layer=True)
     assert _layout(30, layout=counted) == ((30,),)
+
+
+@pytest.mark.parametrize("pp", [33, 64, 4_000_000])
+def test_more_stages_than_layers_get_no_list_of_empty_ones(pp: int) -> None:
+    with pytest.raises(LayoutError) as caught:
+        _layout(32, pp=pp)
+    (problem,) = caught.value.problems
+    assert (problem.allowed, problem.hint) == ("degrees that divide", "32 layers fill 32 chunks at most")
+
+
+def test_a_long_split_is_shown_by_its_start() -> None:
+    with pytest.raises(LayoutError) as caught:
+        _layout(1001, pp=500)
+    assert caught.value.problems[0].hint.endswith(", 2, … 372 more]}")

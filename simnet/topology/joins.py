@@ -85,11 +85,11 @@ def _switches(index: int, plan: ModulePlan, first: dict[str, Ints]) -> tuple[Int
 def core_join(spec: TopologySpec, plans: tuple[ModulePlan, ...], tops: Tops, start: int) -> tuple[Tier, int]:
     """Return the cables from the top elements of all modules to the core that joins them, and its switches.
 
-    *start* is the number of its first switch.
+    *start* is the number of its first switch. A single module has nothing to be joined with, hence no core.
     """
     num = len(tops.cables)
     none = np.zeros(num, dtype=np.int64)
-    if spec.join is None or plans[0].scale_out is None:
+    if spec.join is None or len(plans) == 1 or plans[0].scale_out is None:
         return _join_tier(tops, none, none - 1, none, none, np.zeros(num), np.zeros(num), np.zeros(num)), 0
     switch: SwitchPart = spec.join.switch or plans[0].scale_out.switch
     cable: CablePart = spec.join.cable or plans[0].scale_out.switch_cable

@@ -87,9 +87,19 @@ def _slots(spec: TopologySpec, scale_out: ScaleOutSpec) -> tuple[int, int, int]:
                 path="scalable_units",
                 found=str(asked),
                 allowed=f"at most {slots}",
+                hint=f"scalable_units={-(-asked // scale_out.unit)} is large enough, scalable_units=null follows",
             )
         )
     free = slots - reserved.slots
     is_reserved = spec.scalable_units <= reserved.up_to_units and (asked is None or asked <= free)
     num_domains = asked if asked is not None else (free if is_reserved else slots)
+    if num_domains < 1:
+        raise TopologyError(
+            Problem(
+                message=f"{reserved.slots} reserved slots leave none of {slots} to compute",
+                path="scale_out.reserved.slots",
+                found=str(reserved.slots),
+                allowed=f"at most {slots - 1}",
+            )
+        )
     return num_domains, slots, reserved.cables * (is_reserved and reserved.slots > 0)

@@ -57,9 +57,10 @@ def _plans(spec: TopologySpec) -> tuple[ModulePlan, ...]:
     """Return the plan of every module."""
     named = module_specs(spec)
     cables = pair_cables(spec, named)
+    taper = spec.join.taper if spec.join and len(named) > 1 else 0.0
     plans = []
     for index, (name, part) in enumerate(named):
-        demand = JoinDemand(taper=spec.join.taper if spec.join else 0.0, pair_cables=cables[index])
+        demand = JoinDemand(taper=taper, pair_cables=cables[index])
         plans.append(plan_module(name, part, demand))
     planes = {plan.num_planes for plan in plans}
     if len(planes) > 1:

@@ -156,3 +156,10 @@ def test_eight_modules_of_16384_are_131072_gpus() -> None:
     assert fabric.num_gpus == 131072
     assert machine.census().tiers == 4
     assert fabric.routes([0], [131071]).num_switch_hops.tolist() == [7]
+
+
+def test_a_single_module_has_no_join_to_pay_for() -> None:
+    alone = cluster("hgx-h100-modular", num_modules=1, nodes=8).census()
+    plain = cluster("hgx-h100", nodes=8).census()
+    assert (alone.switches, alone.cables) == (plain.switches, plain.cables)
+    assert alone.join.cables == 0

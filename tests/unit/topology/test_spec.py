@@ -116,6 +116,8 @@ def test_module_names_follow_the_list_unless_given() -> None:
         ("hgx-h100", {"scale_out.unit": 65}, "65 down-links, but QM9700 has 64 ports"),
         ("gb200-nvl72", {"scale_out.leaves_per_rail": 7}, "144 NICs of one rail of a unit do not divide over 7"),
         ("dgx-h100-superpod", {"nodes": 40}, "40 domains do not fit into 1 units of 32"),
+        ("dgx-gb200-superpod", {"racks": 16}, "hint: scalable_units=2 is large enough, scalable_units=null follows"),
+        ("dgx-h100-superpod", {"scale_out.reserved.slots": 40}, "40 reserved slots leave none of 32 to compute"),
     ],
 )
 def test_what_has_too_few_ports_is_refused_with_the_arithmetic(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from dataclasses import dataclass
@@ -12,9 +11,11 @@ from pathlib import Path
 from simnet.collectives import names
 from simnet.collectives.machine import Machine
 from simnet.errors import Problem, SpecError
+from simnet.spec.bounds import MAX_COUNT
 from simnet.spec.collectives import CollectiveConstants, load_collectives, transport
 from simnet.spec.load import load_part
 from simnet.spec.parts import GpuPart
+from simnet.validation.csv_rows import Row, read_rows
 
 _US = 1e-6
 _GB = 1e9
@@ -77,20 +78,15 @@ def read_measured(path: Path) -> tuple[MeasuredCollective, ...]:
     Raises
     ------
     SpecError
-        With every missing column, or every row that does not parse.
+        If the file cannot be read or lacks columns, or with every row that does not parse.
     """
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-        if missing:
-            raise SpecError(*(Problem(where=str(path), message="column missing", path=name) for name in missing))
-        rows: list[MeasuredCollective] = []
-        problems: list[Problem] = []
-        for record in reader:
-            try:
-                rows.append(_row(record))
-            except (ValueError, KeyError) as error:
-                problems.append(Problem(where=f"{path}:{reader.line_num}", message="not a row", found=str(error)))
+    rows: list[MeasuredCollective] = []
+    problems: list[Problem] = []
+    for line, record in read_rows(path, _COLUMNS, what="a table of measured collectives"):
+        try:
+            rows.append(_row(record))
+        except (ValueError, SpecError) as error:
+            problems.append(Problem(where=f"{path}:{line}:1", message="not a row", found=str(error)))
     if problems:
         raise SpecError(*problems)
     return tuple(rows)
@@ -160,26 +156,49 @@ def excluded_of_row(row: MeasuredCollective) -> tuple[str, ...]:
     return (names.NVLS, names.NVLS_TREE) if "nvls off" in text and "on or off" not in text else ()
 
 
-def _row(record: dict[str, str]) -> MeasuredCollective:
+def _number(record: Row, column: str) -> float:
+    """Return a number that may be blank.
+
+    Raises
+    ------
+    ValueError
+        If it is no number, or none that a measurement can have.
+    """
+    text = record.get(column) or "0"
+    number = float(text)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{column} {text}")
+    return number
+
+
+def _count(record: Row, column: str, default: int = 0) -> int:
+    """Return a count of at least 1, *default* if it is blank; errors as for a number."""
+    text = record.get(column) or ""
+    if text and not (text.isdecimal() and 1 <= float(text) <= MAX_COUNT):
+        raise ValueError(f"{column} {text}")
+    return int(text) if text else default
+
+
+def _row(record: Row) -> MeasuredCollective:
     op = record["op"]
-    size_bytes = float(record["size_bytes"] or 0)
-    times = [float(record.get("time_us") or 0)]
+    size_bytes = _number(record, "size_bytes")
+    times = [_number(record, "time_us")]
     times += [float(found) for found in _IN_PLACE.findall(record.get("note", ""))]
     positive = [time * _US for time in times if time > 0]
-    algbw = float(record.get("algbw_GBps") or 0) * _GB
+    algbw = _number(record, "algbw_GBps") * _GB
     if not positive and algbw and size_bytes:
         positive = [size_bytes / algbw]
-    gpus = int(record["gpus"])
-    per_node = int(record["gpus_per_node"] or gpus)
+    gpus = _count(record, "gpus", default=1)
+    per_node = _count(record, "gpus_per_node", default=gpus)
     return MeasuredCollective(
         id=record["id"],
         op="sendrecv" if op == "sendrecv" else names.operation(op),
         gpu_model=record["gpu_model"],
         num_gpus=gpus,
         gpus_per_node=per_node,
-        nvlink_domain=int(record["nvlink_domain"] or per_node),
-        num_nics=int(record.get("nics_per_node") or 0),
-        nic_bytes_per_s=float(record.get("nic_gbps") or 0) * _GBIT,
+        nvlink_domain=_count(record, "nvlink_domain", default=per_node),
+        num_nics=int(_number(record, "nics_per_node")),
+        nic_bytes_per_s=_number(record, "nic_gbps") * _GBIT,
         network=record["fabric"],
         algorithm=record.get("algo", ""),
         size_bytes=size_bytes,

@@ -66,7 +66,7 @@ def read_flow_cases(path: Path) -> tuple[FlowCase, ...]:
         data = json.loads(path.read_text(encoding="utf-8"))
         cases = data.get("cases", [data])
         return tuple(_case(record) for record in cases)
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as fault:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as fault:
         raise SpecError(
             Problem(
                 message="not a flow case",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import csv
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from simnet.errors import Problem, SpecError
+from simnet.spec.bounds import MAX_COUNT
+from simnet.validation.csv_rows import Row, read_rows
 
 MLPERF_ROUND_DATE: Mapping[str, float] = {
     "MLPerf v3.1": 2023.75,
@@ -19,6 +21,9 @@ MLPERF_ROUND_DATE: Mapping[str, float] = {
 }
 """Submission dates; the release that a log prints is often that of an older base image."""
 MONTHS = 12
+_COLUMNS = ("run_id", "base_model_id", "gpu", "gpus", "global_batch", "precision")
+_COUNTS = ("layers_override", "seq", "gpus", "tp", "pp", "vp", "cp", "dp", "micro_batch", "global_batch")
+_BLANKS = ("", "unknown")
 _DATE_PATTERNS = (r"\b(2\d)\.(\d\d)", r"\bv(2\d)\.(\d\d)", r"\b20(\d\d)-(\d\d)", r"\b20(\d\d)\b()")
 
 
@@ -54,15 +59,34 @@ def read_runs(path: Path) -> tuple[RunRow, ...]:
     Raises
     ------
     SpecError
-        If the file has no header of the expected columns.
+        If the file cannot be read or has no header of the expected columns, or with every cell that is no number.
     """
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        needed = {"run_id", "base_model_id", "gpu", "gpus", "global_batch", "precision"}
-        missing = sorted(needed - set(reader.fieldnames or ()))
-        if missing:
-            raise SpecError(Problem(message="not a table of runs", where=str(path), found=f"no {', '.join(missing)}"))
-        return tuple(RunRow(run_id=line["run_id"], values=line) for line in reader)
+    rows = read_rows(path, _COLUMNS, what="a table of runs")
+    problems = [problem for line, row in rows for problem in _no_numbers(f"{path}:{line}:1", row)]
+    if problems:
+        raise SpecError(*problems)
+    return tuple(RunRow(run_id=row["run_id"], values=row) for _, row in rows)
+
+
+def _no_numbers(where: str, row: Row) -> Iterator[Problem]:
+    """Yield a problem for each cell that should hold a number and does not."""
+    for column in _COUNTS:
+        text = row.get(column, "").strip()
+        if text not in _BLANKS and not (text.isdecimal() and 1 <= float(text) <= MAX_COUNT):
+            allowed = f"a whole number from 1 to {MAX_COUNT:,}, or nothing"
+            yield Problem(where=where, path=column, message="no count", found=f'"{text[:20]}"', allowed=allowed)
+    step = row.get("step_s", "").strip()
+    if step and not 0 < _number(step) < math.inf:
+        allowed = "seconds above 0, or nothing"
+        yield Problem(where=where, path="step_s", message="no step time", found=f'"{step[:20]}"', allowed=allowed)
+
+
+def _number(text: str) -> float:
+    """Return a number, or none (NaN) where the text is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def software_date(text: str) -> float | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,14 @@ class Knee:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What a machine costs to buy [USD, the middle of the catalogue's range] and draws [W]."""
+
+    price_usd: float
+    power_w: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaperPoint:
     """One simulated taper: step time and its loss against the curve's reference."""
 
@@ -43,6 +52,7 @@ class TaperPoint:
     step_time_s: float
     loss: float
     num_cables: int
+    bill: Bill | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +64,8 @@ class TaperCurve:
     points: tuple[TaperPoint, ...]
     knees: tuple[Knee, ...] = ()
     num_modules: int = 0
+    reference_bill: Bill | None = None
+    """Of the machine that the curve is compared with, where that is another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +95,7 @@ class Answer:
     ----------
     headline : one or two sentences that a buyer understands, numbers included.
     details : further sentences, most important first.
+    references : case to compare each case with, by name; cases without one are left out.
     """
 
     headline: str
@@ -90,3 +103,4 @@ class Answer:
     knees: tuple[Knee, ...] = ()
     tapers: tuple[TaperCurve, ...] = ()
     scaling: tuple[ScalingCurve, ...] = ()
+    references: Mapping[str, str] = field(default_factory=dict)

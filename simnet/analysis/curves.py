@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from simnet.analysis.answer import Knee, ScalingCurve, ScalingPoint, TaperCurve, TaperPoint
+from simnet.analysis.answer import Bill, Knee, ScalingCurve, ScalingPoint, TaperCurve, TaperPoint
 from simnet.analysis.result import Result
 
 SIZE_PATHS = ("topology.racks", "topology.nodes", "topology.scalable_units")
@@ -45,8 +45,9 @@ def taper_curves(
             (r for r in results if r.variant == variant and path in r.values),
             key=lambda r: float(r.values[path]),
         )
-        wanted = baselines.get(variant, "")
-        base = next((r for r in results if r.variant == wanted), members[0])
+        if not any(_join_figure(r, "cables", 0) for r in members):
+            continue  # nothing is joined, so nothing thins
+        base = reference_of(members[0], results, baselines) or members[0]
         points = tuple(
             TaperPoint(
                 taper=float(r.values[path]),
@@ -54,6 +55,7 @@ def taper_curves(
                 step_time_s=r.step_time_s,
                 loss=r.step_time_s / base.step_time_s - 1,
                 num_cables=int(_join_figure(r, "cables", 0)),
+                bill=bill_of(r),
             )
             for r in members
         )
@@ -62,12 +64,28 @@ def taper_curves(
             TaperCurve(
                 label=variant,
                 reference_step_time_s=base.step_time_s,
+                reference_bill=None if base.variant == variant else bill_of(base),
                 points=points,
                 knees=knees,
                 num_modules=_num_modules(members[0]),
             )
         )
     return tuple(curves)
+
+
+def reference_of(result: Result, results: Sequence[Result], baselines: Mapping[str, str]) -> Result | None:
+    """Return the case to compare with: the named variant's, of the same GPUs; None if there is none."""
+    wanted = baselines.get(result.variant)
+    return next((r for r in results if r.variant == wanted and r.gpu == result.gpu), None)
+
+
+def bill_of(result: Result) -> Bill | None:
+    """Return what a case's machine costs and draws; None where that is not known."""
+    price, power = result.census.get("price_usd"), result.census.get("power_w")
+    use = price.get("use") if isinstance(price, Mapping) else None
+    if not isinstance(use, int | float) or not isinstance(power, int | float) or not use:
+        return None
+    return Bill(price_usd=float(use), power_w=float(power))
 
 
 def scaling_curves(results: Sequence[Result]) -> tuple[ScalingCurve, ...]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from simnet.analysis.answer import Answer, Knee, TaperCurve
-from simnet.analysis.curves import percent, scaling_curves, taper_curves
+from simnet.analysis.curves import percent, reference_of, scaling_curves, taper_curves
 from simnet.analysis.result import Result
+from simnet.units import format_money, format_power
 
 EQUAL_SCALE = 0.1
 """Relative: machines this close in GPUs are compared chip for chip."""
@@ -47,18 +48,21 @@ def answer_question(
     )
     sentences = [
         *(_headline(curve) for curve in tapers[:1]),
+        *(_bill_sentence(curve) for curve in tapers[:1] if curve.reference_bill is not None),
         *(_taper_sentence(curve) for curve in tapers),
         *_chip_sentences(results),
         *_target_sentences(results),
     ]
     if not sentences:
         sentences = [_plain_sentence(results[0])]
+    sentences += _idle_sentences(results)
     return Answer(
         headline=sentences[0],
         details=tuple(sentences[1:]),
         knees=tapers[0].knees if tapers else (),
         tapers=tapers,
         scaling=scaling_curves(results),
+        references=_references(results, baselines or {}),
     )
 
 
@@ -80,6 +84,45 @@ def _headline(curve: TaperCurve) -> str:
         f"{modules} joined by {knee.within_cables:,} cables instead of {widest.num_cables:,} lose "
         f"{percent(knee.within_loss)} of step time; {end}."
     )
+
+
+def _bill_sentence(curve: TaperCurve) -> str:
+    """Return what the joined machine costs and draws beside the one fabric, at the headline's join."""
+    knee = curve.knees[0]
+    point = next((p for p in curve.points if p.num_cables == knee.within_cables), curve.points[0])
+    one, bill = curve.reference_bill, point.bill
+    if one is None or bill is None:
+        return ""
+    saved = 1 - bill.price_usd / one.price_usd
+    verdict = "as much as"
+    if percent(abs(saved)) != percent(0):
+        verdict = f"{percent(abs(saved))} {'less' if saved > 0 else 'more'} than"
+    return (
+        f"With {point.num_cables:,} cables the machine costs {format_money(bill.price_usd)} at catalogue prices, "
+        f"{verdict} the one fabric's {format_money(one.price_usd)}; it draws {format_power(bill.power_w)} "
+        f"against {format_power(one.power_w)}."
+    )
+
+
+def _idle_sentences(results: Sequence[Result]) -> list[str]:
+    """Say where a job leaves GPUs of its machine without work; a buyer pays for them."""
+    found: dict[tuple[int, int], str] = {}
+    for result in results:
+        there = result.census.get("gpus")
+        if isinstance(there, int) and there > result.num_gpus:
+            found.setdefault((result.num_gpus, there), result.name)
+    return [f"{name} uses {used:,} of the machine's {there:,} GPUs." for (used, there), name in found.items()]
+
+
+def _references(results: Sequence[Result], baselines: Mapping[str, str]) -> dict[str, str]:
+    """Return the case to compare each with: its variant's baseline, else the first of the same GPUs and number."""
+    found: dict[str, str] = {}
+    for result in results:
+        alike = (r for r in results if (r.gpu, r.num_gpus) == (result.gpu, result.num_gpus))
+        reference = reference_of(result, results, baselines) or next(alike)
+        if reference is not result and reference.num_gpus == result.num_gpus:
+            found[result.name] = reference.name
+    return found
 
 
 def _between(knee: Knee) -> str:

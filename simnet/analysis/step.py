@@ -106,6 +106,5 @@ def bottleneck_sentence(parts: Mapping[str, float], step_time_s: float) -> str:
     }
     (first, first_s), (second, second_s) = ranked[:2]
     return (
-        f"{first_s / step_time_s:.1%} of the step go to {names[first]}, "
-        f"{second_s / step_time_s:.1%} to {names[second]}"
+        f"{first_s / step_time_s:.1%} of the step go to {names[first]}, {second_s / step_time_s:.1%} to {names[second]}"
     )

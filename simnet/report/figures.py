@@ -58,7 +58,15 @@ def draw_figures(content: ReportContent, *, executor: Executor | None = None) ->
 
 
 def save_figures(figures: Iterable[ReportFigure], directory: Path) -> list[Path]:
-    """Return the paths of an SVG and a PNG file of each figure, written into ``directory``, which must exist."""
+    """Return the paths of an SVG and a PNG file of each figure, written into ``directory``, which must exist.
+
+    Drawings of an earlier run's machines that this one has not drawn go: they belong to no report.
+    """
+    figures = list(figures)
+    names = {figure.name for figure in figures}
+    for old in (*directory.glob("topology-*.svg"), *directory.glob("topology-*.png")):
+        if old.stem not in names:
+            old.unlink()
     paths = []
     for figure in figures:
         vector, pixels = (directory / f"{figure.name}.{ending}" for ending in ("svg", "png"))

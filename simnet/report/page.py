@@ -51,14 +51,14 @@ def render_report(content: ReportContent, *, figures: Iterable[ReportFigure] | N
         content=content,
         figures=inline,
         theme=THEME_COLOURS,
-        time=tables.time_table(content.results),
+        time=tables.time_table(content.results, content.answer.references),
         machines=tables.machine_table(content.results),
         links=tables.link_table(content.results),
         validation=tables.validation_table(content.validation),
         provenance=tables.provenance_table(content.results),
         assumptions=list(dict.fromkeys(line for result in content.results for line in result.assumptions)),
         bottlenecks=_bottlenecks(content.results),
-        known_errors=_known_errors(content.results),
+        known_errors=known_errors(content.results),
         version=content.results[0].provenance.version,
     )
 
@@ -85,7 +85,7 @@ def _bottlenecks(results: Sequence[Result]) -> dict[str, list[str]]:
     return sentences
 
 
-def _known_errors(results: Sequence[Result]) -> list[str]:
+def known_errors(results: Sequence[Result]) -> list[str]:
     """Return a sentence on each kind of prediction, with the GPUs that it is about."""
     gpus: dict[KnownError, dict[str, None]] = {}
     for result in results:

@@ -52,8 +52,9 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
 
-def time_table(results: Sequence[Result]) -> Table:
-    """Return step time, throughput and breakdown of each case."""
+def time_table(results: Sequence[Result], references: Mapping[str, str]) -> Table:
+    """Return step time, throughput and breakdown of each case; ``references`` as in :class:`Answer`."""
+    by_name = {result.name: result for result in results}
     has_target = any(not math.isnan(result.minutes_to_target) for result in results)
     heads = ["case", "GPUs", "step [s]", "change [%]", "tokens/s per GPU", "MFU [%]"]
     heads += [f"{PART_LABELS[part].replace('pipeline ', '')} [s]" for part in BREAKDOWN_PARTS]
@@ -64,7 +65,7 @@ def time_table(results: Sequence[Result]) -> Table:
             _text(result.name),
             _number(result.num_gpus, "{:,}"),
             _number(result.step_time_s, "{:.3f}"),
-            _change(result, results[0]),
+            _change(result, by_name.get(references.get(result.name, ""))),
             _number(result.tokens_per_s_per_gpu, "{:,.0f}"),
             _number(PERCENT * result.mfu, "{:.1f}"),
             *(_number(result.breakdown_s[part], "{:.3f}") for part in BREAKDOWN_PARTS),
@@ -72,8 +73,8 @@ def time_table(results: Sequence[Result]) -> Table:
         cells += [_number(result.minutes_to_target, "{:.1f}")] if has_target else []
         rows.append(tuple(cells))
     caption = (
-        "Step time and where it goes, as the mean over all ranks. Change: against the first case, for cases of the "
-        "same GPUs."
+        "Step time and where it goes, as the mean over all ranks. Change: against the one fabric, or else "
+        "the first case of as many of the same GPUs."
     )
     return Table(caption=caption, heads=tuple(heads), rows=tuple(rows))
 
@@ -199,8 +200,8 @@ def _link_class(name: str) -> str:
     return LINK_CLASS_NAMES.get(name, name)
 
 
-def _change(result: Result, reference: Result) -> Cell:
-    if result is reference or (result.gpu, result.num_gpus) != (reference.gpu, reference.num_gpus):
+def _change(result: Result, reference: Result | None) -> Cell:
+    if reference is None:
         return Cell(text=NOTHING, value=math.nan)
     change = PERCENT * (result.step_time_s / reference.step_time_s - 1)
     text = f"{change:+.2f}"

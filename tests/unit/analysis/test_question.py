@@ -92,3 +92,43 @@ def test_chip_time_to_the_target_is_split_into_chip_scaling_and_the_rest() -> No
 )
 def test_percentages_are_short(fraction: float, text: str) -> None:
     assert percent(fraction) == text
+
+
+def priced(name: str, price_usd: float, power_w: float, **changes: object) -> Result:
+    result = made_up(name, **changes)  # type: ignore[arg-type]
+    result.census.update({"price_usd": {"use": price_usd}, "power_w": power_w})  # type: ignore[attr-defined]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("price_usd", "words"), [(9e6, "10 % less than"), (11e6, "10 % more than"), (1e7, "as much as")]
+)
+def test_the_bill_of_the_joined_machine_stands_beside_that_of_the_one(price_usd: float, words: str) -> None:
+    cases = [
+        priced("one", 1e7, 5e6),
+        priced("four t=8", price_usd, 4e6, taper=8, dp_s=0.02),
+        priced("four t=16", 8e6, 3e6, taper=16, dp_s=0.4),
+    ]
+    details = answer_question(cases, knee_path=PATH, losses=(0.01,), baselines={"four": "one"}).details
+    assert f"{words} the one fabric's 10 MUSD" in details[0]
+    assert "it draws 4 MW against 5 MW" in details[0]
+
+
+def test_a_case_on_another_gpu_is_no_baseline_and_a_machine_without_a_join_has_no_curve() -> None:
+    cases = [made_up("one", gpu="A", compute_s=2.0), made_up("four t=8", taper=8), made_up("four t=16", taper=16)]
+    (curve,) = answer_question(cases, knee_path=PATH, losses=(0.01,), baselines={"four": "one"}).tapers
+    assert curve.reference_step_time_s == 4.0
+    alone = [made_up("four t=8", taper=8, census={}), made_up("four t=16", taper=16, census={})]
+    answer = answer_question(alone, knee_path=PATH, losses=(0.01,), baselines={})
+    assert not answer.tapers
+    assert answer.headline.startswith("four t=8: 4.000 s a step")
+
+
+def test_gpus_without_work_are_told() -> None:
+    details = answer_question([made_up("one", num_gpus=64, census={"gpus": 128})]).details
+    assert details == ("one uses 64 of the machine's 128 GPUs.",)
+
+
+def test_each_case_is_compared_with_its_baseline_or_the_first_of_its_size() -> None:
+    cases = [made_up("one"), made_up("four t=8", taper=8), made_up("other"), made_up("small", num_gpus=10)]
+    assert answer_question(cases, baselines={"four": "other"}).references == {"four t=8": "other", "other": "one"}

@@ -152,8 +152,9 @@ def test_page_and_figures_are_written_under_names_that_say_what_they_show(small:
     }
 
 
-def test_change_is_against_the_first_case_of_the_same_machine_only(cases: list[Result]) -> None:
-    table = time_table(cases)
+def test_change_is_against_the_reference_of_each_case(cases: list[Result]) -> None:
+    references = {case.name: cases[0].name for case in cases[1:] if case.num_gpus == cases[0].num_gpus}
+    table = time_table(cases, references)
     column = table.heads.index("change [%]")
     texts = [row[column].text for row in table.rows]
     assert texts[0] == "–"
@@ -162,14 +163,14 @@ def test_change_is_against_the_first_case_of_the_same_machine_only(cases: list[R
 
 
 def test_breakdown_columns_are_all_there(cases: list[Result]) -> None:
-    heads = time_table(cases).heads
+    heads = time_table(cases, {}).heads
     for part in ("compute", "exposed TP", "exposed CP", "exposed PP", "exposed DP", "bubble", "optimizer"):
         assert f"{part} [s]" in heads
 
 
 def test_minutes_are_left_out_without_a_target(cases: list[Result]) -> None:
     without = [replace(result, minutes_to_target=float("nan")) for result in cases]
-    assert "minutes to target" not in time_table(without).heads
+    assert "minutes to target" not in time_table(without, {}).heads
     assert "minutes" not in terminal_table(without).columns
 
 

@@ -138,7 +138,9 @@ class _Bound:
     def durations(self, assumed: _Assumed) -> list[FloatArray]:
         """Most that each bundle of each use takes when nothing passes what is assumed [s]."""
         own, beside = self._neighbours(assumed)
-        parts: list[list[tuple[int, FloatArray]]] = [[] for _ in self.flat.uses]
+        parts: dict[int, list[tuple[int, FloatArray]]] = {}
+        found = [self._alone[transfer] for transfer in self._transfer.tolist()]
+        known: dict[tuple[int, ...], FloatArray] = {}
         for role, kind, places in self._places:
             use = self._segments[role].stays.use[places]
             masks = [own[role][:, places], *(beside[other][:, use] for other in self.crowds.roles[kind])]
@@ -147,14 +149,13 @@ class _Bound:
             bounds = np.cumsum([1, *(len(mask) for mask in masks)])
             rates = [self._rates(kind, columns[:, k], bounds) for k in first.tolist()]
             for u, number in zip(use.tolist(), which.tolist(), strict=True):
-                parts[u].append((kind, rates[number]))
-        known: dict[tuple[int, ...], FloatArray] = {}
-        found: list[FloatArray] = []
-        for transfer, slow in zip(self._transfer.tolist(), parts, strict=True):
-            key = (transfer, *(id(rates) for _, rates in slow))
+                parts.setdefault(u, []).append((kind, rates[number]))
+        transfers = self._transfer.tolist()
+        for u, slow in parts.items():
+            key = (transfers[u], *[id(rates) for _, rates in slow])
             if key not in known:
-                known[key] = self._combined(transfer, slow)
-            found.append(known[key])
+                known[key] = self._combined(transfers[u], slow)
+            found[u] = known[key]
         return found
 
     def _neighbours(self, assumed: _Assumed) -> tuple[list[IntArray], list[IntArray]]:
@@ -171,8 +172,6 @@ class _Bound:
         return own, beside
 
     def _combined(self, transfer: int, slow: list[tuple[int, FloatArray]]) -> FloatArray:
-        if not slow:
-            return self._alone[transfer]
         rate = self.lone[self.flat.program.transfers[transfer].geometry].copy()
         for kind, rates in slow:
             rate[self.crowds.kinds[kind].tasks] = rates

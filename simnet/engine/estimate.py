@@ -1,7 +1,8 @@
 """The estimate: the step with all replicas of a role on one clock.
 
 Every use of a transfer is one entity that begins and ends at the median of its tasks. Between
-two such events the rates are the fair ones of all tasks of everything under way; what each task
+two such events tasks move at the fair rates of everything under way as far as the replicas are
+together, and at those of one replica on its own as far as they have drifted apart; what each task
 has moved is carried as a share of its own, so that replicas keep their differences.
 """
 
@@ -18,6 +19,11 @@ from simnet.engine.fair_sets import FairSets
 from simnet.engine.flatten import COMPUTE, START, Flat
 
 FloatArray = NDArray[np.float64]
+
+ROUNDS = 8
+"""Tries at how long a stay is that is as long as what is shared makes it."""
+SETTLED = 1e-2
+"""A share that falls by less than this from one try to the next is taken."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -36,6 +42,12 @@ class _Stream:
     """Share that each bundle has yet to move, as of ``since_s``; negative where it was done before."""
     takes_s: FloatArray
     """What each bundle takes in all at the present rates."""
+    fair_s: FloatArray
+    """The same if all replicas were at it at once."""
+    apart_s: FloatArray
+    """The same if the other replicas were out of the way."""
+    together: float = -1.0
+    """Share of the replicas that are at it at the same time as the one in the middle; negative where not asked yet."""
     leaves_s: float = np.inf
 
 
@@ -145,6 +157,8 @@ class _Clock:
             since_s=now,
             left=np.ones(len(begin)),
             takes_s=_EMPTY,
+            fair_s=_EMPTY,
+            apart_s=_EMPTY,
         )
         self._streams.setdefault(geometry, []).append(stream)
         self._active |= 1 << geometry
@@ -170,14 +184,21 @@ class _Clock:
             todo &= ~component
             counts = tuple((g, len(self._streams[g])) for g in _bits(component))
             above = tuple((g, len(self._streams[g])) for g in _bits(sets.above(component) & active & ~component))
-            rates = sets.rates(counts, above)
+            rates, apart = sets.rates(counts, above), sets.apart(counts, above)
             for geometry, _ in counts:
                 for stream in self._streams[geometry]:
-                    self._set_rate(stream, sets.takes(rates, stream.transfer), now)
+                    fair_s = sets.takes(rates, stream.transfer)
+                    apart_s = fair_s if apart is rates else sets.takes(apart, stream.transfer)
+                    if fair_s is not stream.fair_s or apart_s is not stream.apart_s:
+                        self._set_rate(stream, fair_s, apart_s, now)
 
-    def _set_rate(self, stream: _Stream, takes_s: FloatArray, now: float) -> None:
-        if takes_s is stream.takes_s:
-            return
+    def _set_rate(self, stream: _Stream, fair_s: FloatArray, apart_s: FloatArray, now: float) -> None:
+        stream.fair_s, stream.apart_s = fair_s, apart_s
+        takes_s = fair_s
+        if apart_s is not fair_s:
+            if stream.together < 0:
+                stream.together = _together(stream.begin_s, fair_s, apart_s)
+            takes_s = stream.together * fair_s + (1 - stream.together) * apart_s
         if len(stream.takes_s):
             passed = now - stream.since_s
             # What is done keeps its end: counted in the new pace, from now on.
@@ -195,11 +216,30 @@ class _Clock:
 _EMPTY = np.zeros(0)
 
 
+def _together(begin_s: FloatArray, fair_s: FloatArray, apart_s: FloatArray) -> float:
+    """Share of a stay of the middle one that the others spend on it as well, on average.
+
+    The stay is as long as what is shared makes it; the longest that fits is taken.
+    """
+    if len(begin_s) == 1:
+        return 1.0
+    away = np.abs(begin_s - _median(begin_s))
+    most, least = _median(fair_s), _median(apart_s)
+    share, stay = 1.0, most
+    for _ in range(ROUNDS):
+        last, share = share, float(np.add.reduce(np.maximum(1 - away / stay, 0.0))) / len(away)
+        if last - share < SETTLED:
+            break
+        stay = share * most + (1 - share) * least
+    return share
+
+
 def _median(values: FloatArray) -> float:
     if len(values) == 1:
         return float(values[0])
-    ordered = np.sort(values)
-    return float(ordered[len(ordered) // 2])
+    ordered = values.copy()
+    ordered.sort()
+    return ordered.item(len(ordered) // 2)
 
 
 def _bits(mask: int) -> Sequence[int]:

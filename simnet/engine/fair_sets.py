@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from simnet.engine.blocks import Blocks
 from simnet.engine.flatten import Flat
 from simnet.engine.incidence import Incidence
+from simnet.engine.peers import cells
 from simnet.engine.program import Program
-from simnet.engine.sharing import max_min_rates
+from simnet.engine.sharing import Rates, max_min_rates
 
 FloatArray = NDArray[np.float64]
 AT_ONCE_S = 1e-15
@@ -43,14 +44,17 @@ class FairSets:
         geometries = program.geometries
         self._holding = [_flagged(g.incidence, f) for g, f in zip(geometries, blocks.holds, strict=True)]
         self._passing = [_flagged(g.incidence, f) for g, f in zip(geometries, blocks.passes, strict=True)]
+        self._loaded = [np.unique(g.incidence.link, return_inverse=True) for g in geometries]
         self.num_solves = self.largest_solve = 0
         self.peak = np.zeros(len(program.capacity))
         self.bound_by = np.zeros(len(program.capacity), dtype=bool)
         self._rates: dict[tuple[Counts, Counts], dict[int, FloatArray]] = {}
+        self._apart: dict[tuple[Counts, Counts], dict[int, FloatArray]] = {}
         self._takes: dict[tuple[int, int], FloatArray] = {}
         self._components: dict[tuple[int, int], int] = {}
         self._beside, self._above, self._below = self._adjacency(len(geometries))
         self.around = [b | d for b, d in zip(self._beside, self._below, strict=True)]
+        self._cells = cells(program, self._holding)
         self.own = [self.rates(((g, 1),), ())[g] for g in range(len(geometries))]
         self._free = [self._free_of(t) for t in range(len(program.transfers))]
 
@@ -112,6 +116,18 @@ class FairSets:
             known = self._rates[counts, above] = self._solve(counts, above)
         return known
 
+    def apart(self, counts: Counts, above: Counts) -> dict[int, FloatArray]:
+        """Rates when other replicas are out of the way [bytes/s]; the same value where they share no link."""
+        known = self._apart.get((counts, above))
+        if known is None:
+            if any(self._cells.is_shared[g] for g, _ in counts):
+                left = self._left(above)[self._cells.link]
+                known = self._by_geometry(counts, self._filled(counts, left, self._cells.incidences).rate)
+            else:
+                known = self.rates(counts, above)
+            self._apart[counts, above] = known
+        return known
+
     def takes(self, rates: dict[int, FloatArray], transfer: int) -> FloatArray:
         """Return what each bundle of a transfer takes at these rates [s]."""
         key = (id(rates), transfer)
@@ -125,44 +141,52 @@ class FairSets:
         """Note the peak use of links."""
         used, at = np.zeros(len(self.peak)), 0
         for geometry, count in (*counts, *above):
-            rows = self.program.geometries[geometry].incidence
+            rows, (links, place) = self.program.geometries[geometry].incidence, self._loaded[geometry]
             mine = self.own[geometry] if at == len(rate) else rate[at : at + rows.num_flows]
             at = min(at + rows.num_flows, len(rate))
             load = rows.coef * np.repeat(mine, np.diff(rows.indptr))
-            used += count * np.bincount(rows.link, weights=load, minlength=len(used))
-        capacity = self.program.capacity
-        np.maximum(self.peak, np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0), out=self.peak)
+            used[links] += count * np.bincount(place, weights=load, minlength=len(links))
+        links = np.flatnonzero(used)
+        self.peak[links] = np.maximum(self.peak[links], used[links] / self.program.capacity[links])
 
     def _moving(self, transfer: int, rate: FloatArray) -> FloatArray:
         return self.flat.joints[transfer].moving(self.program.transfers[transfer], rate)
 
     def _solve(self, counts: Counts, above: Counts) -> dict[int, FloatArray]:
-        program = self.program
-        chosen = [g for g, _ in counts]
-        capacity = program.capacity
-        if above:
-            capacity = capacity.copy()
-            for g, count in above:
-                one = self._passing[g]
-                load = one.coef * np.repeat(self.own[g], np.diff(one.indptr))
-                capacity -= count * np.bincount(one.link, weights=load, minlength=len(capacity))
-            capacity = np.maximum(capacity, LEAST_LEFT * program.capacity)
-        incidence = _stacked([self._holding[g] for g in chosen])
-        sizes = [program.geometries[g].num_tasks for g in chosen]
-        found = max_min_rates(
-            capacity,
-            incidence,
-            cap=np.concatenate([self.lone[g] for g in chosen]),
-            weight=np.concatenate([program.geometries[g].weight for g in chosen]),
-            multiplicity=np.repeat([float(count) for _, count in counts], sizes),
-        )
-        self.num_solves += 1
-        self.largest_solve = max(self.largest_solve, len(found.rate))
+        found = self._filled(counts, self._left(above), self._holding)
         self._note(counts, above, found.rate)
         held = found.bottleneck[found.bottleneck >= 0]
         self.bound_by[held] = True
-        bounds = np.cumsum([0, *sizes])
-        return {g: found.rate[bounds[i] : bounds[i + 1]] for i, g in enumerate(chosen)}
+        return self._by_geometry(counts, found.rate)
+
+    def _left(self, above: Counts) -> FloatArray:
+        """Return what each link has left beside what passes on it [bytes/s]."""
+        capacity = self.program.capacity
+        if not above:
+            return capacity
+        left = capacity.copy()
+        for g, count in above:
+            one = self._passing[g]
+            load = one.coef * np.repeat(self.own[g], np.diff(one.indptr))
+            left -= count * np.bincount(one.link, weights=load, minlength=len(left))
+        return np.maximum(left, LEAST_LEFT * capacity)
+
+    def _filled(self, counts: Counts, capacity: FloatArray, incidences: Sequence[Incidence]) -> Rates:
+        geometries, chosen = self.program.geometries, [g for g, _ in counts]
+        found = max_min_rates(
+            capacity,
+            _stacked([incidences[g] for g in chosen]),
+            cap=np.concatenate([self.lone[g] for g in chosen]),
+            weight=np.concatenate([geometries[g].weight for g in chosen]),
+            multiplicity=np.repeat([float(count) for _, count in counts], [geometries[g].num_tasks for g in chosen]),
+        )
+        self.num_solves += 1
+        self.largest_solve = max(self.largest_solve, len(found.rate))
+        return found
+
+    def _by_geometry(self, counts: Counts, rate: FloatArray) -> dict[int, FloatArray]:
+        bounds = np.cumsum([0, *(self.program.geometries[g].num_tasks for g, _ in counts)])
+        return {g: rate[bounds[i] : bounds[i + 1]] for i, (g, _) in enumerate(counts)}
 
 
 def _union(table: Sequence[int], mask: int) -> int:

@@ -31,18 +31,30 @@ def case(name):
     return next(one for one in expand(load_scenario("monolithic-vs-modular")) if one.name == name)
 
 
-def large():
-    """The 405B step on 16,384 H100, the pipeline outermost."""
-    small = case("h100-8192")
-    workload = small.workload.model_copy(
+def hopper(dp, num_micro_batches):
+    """The 405B step on H100 with the pipeline outermost, at another size."""
+    base = case("h100-8192")
+    workload = base.workload.model_copy(
         update={
-            "parallelism": small.workload.parallelism.model_copy(update={"dp": 128}),
-            "batch": small.workload.batch.model_copy(update={"global_batch_size": 3072}),
+            "parallelism": base.workload.parallelism.model_copy(update={"dp": dp}),
+            "batch": base.workload.batch.model_copy(update={"global_batch_size": dp * num_micro_batches}),
         }
     )
-    return small.model_copy(
-        update={"workload": workload, "topology": small.topology.model_copy(update={"nodes": 2048})}
+    return base.model_copy(
+        update={"workload": workload, "topology": base.topology.model_copy(update={"nodes": 16 * dp})}
     )
+
+
+def thin_join():
+    """512 GPUs in subclusters, the pipeline across a join of 24:1."""
+    base = case("across-modular taper=24")
+    workload = base.workload.model_copy(
+        update={
+            "parallelism": base.workload.parallelism.model_copy(update={"dp": 8}),
+            "batch": base.workload.batch.model_copy(update={"global_batch_size": 128}),
+        }
+    )
+    return base.model_copy(update={"workload": workload, "topology": base.topology.model_copy(update={"racks": 8})})
 
 
 @pytest.mark.parametrize("name", ["across-modular taper=24", "modular taper=48"], ids=["sends", "rings"])
@@ -56,12 +68,29 @@ def test_contention_at_a_thin_join_is_estimated_as_the_engine_finds_it(name):
 
 
 @pytest.mark.parametrize(
+    ("make", "routing", "slowest", "per_node"),
+    [
+        (lambda: hopper(8, 8), "ecmp", 1.0, False),
+        (lambda: hopper(4, 8), "ecmp", 1.03, True),
+        (thin_join, "adaptive", 1.03, False),
+    ],
+    ids=["colliding routes", "colliding routes, a speed for each node", "sends of replicas that drift apart"],
+)
+def test_steps_of_512_and_1024_gpus_are_estimated_as_the_engine_finds_them(make, routing, slowest, per_node):
+    program = lowered(make(), routing, slowest, per_node=per_node)
+    exact_s = run_program(program).step_time_s
+    trace, bracket = run_recursion(program)
+    assert trace.step_time_s == pytest.approx(exact_s, rel=0.01)
+    assert bracket.low_s <= exact_s <= bracket.high_s
+
+
+@pytest.mark.parametrize(
     ("routing", "slowest", "per_node", "width"),
     [("adaptive", 1.03, True, 0.06), ("ecmp", 1.0, False, 0.2)],
     ids=["a speed for each node", "colliding routes"],
 )
 def test_16384_gpus(benchmark, routing, slowest, per_node, width):
-    program = lowered(large(), routing, slowest, per_node=per_node)
+    program = lowered(hopper(128, 24), routing, slowest, per_node=per_node)
     assert program.roles[0].num_actors == 128
     trace, bracket = benchmark.pedantic(run_recursion, (program,), rounds=1)
     benchmark.extra_info["step_time_s"] = trace.step_time_s

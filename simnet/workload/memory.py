@@ -54,15 +54,29 @@ def _advice(workload: WorkloadSpec, gpu: GpuPart, *, dp: int) -> str:
         for stage in range(layout.num_stages)
     )
     least = f"the states of {model.name} alone are {units.format_size(states)}, {math.ceil(states / gpu.hbm_size)} GPUs"
-    found = smallest_that_fits(workload, gpu)
+    fitting = ((words, smallest_that_fits(one, gpu)) for words, one in _changed(workload))
+    change, found = next(((words, one) for words, one in fitting if one is not None), ("", None))
     if found is None:
         return f"{least}; no tensor and pipeline degree makes it fit"
     degrees = found.parallelism
     total = degrees.tp * degrees.cp * degrees.pp * int(degrees.dp)
+    conditions = [change] if change else []
+    conditions += ["virtual_stages 1"] if workload.parallelism.virtual_stages > 1 else []
+    given = f"with {' and '.join(conditions)} " if conditions else ""
     return (
-        f"{least}; the smallest that fits is tp {degrees.tp} x cp {degrees.cp} x pp {degrees.pp} x dp {degrees.dp} = "
-        f"{total} GPUs"
+        f"{least}; {given}the smallest that fits is "
+        f"tp {degrees.tp} x cp {degrees.cp} x pp {degrees.pp} x dp {degrees.dp} = {total} GPUs"
     )
+
+
+def _changed(workload: WorkloadSpec) -> list[tuple[str, WorkloadSpec]]:
+    """Return the workload, and what to change of it where no degree fits, least first, with its name."""
+    small = workload.batch.model_copy(update={"micro_batch_size": 1})
+    return [
+        ("", workload),
+        ("micro_batch_size 1", workload.model_copy(update={"batch": small})),
+        ("micro_batch_size 1 and recompute full", workload.model_copy(update={"batch": small, "recompute": "full"})),
+    ]
 
 
 def smallest_that_fits(workload: WorkloadSpec, gpu: GpuPart) -> WorkloadSpec | None:

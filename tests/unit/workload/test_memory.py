@@ -183,3 +183,14 @@ def test_closed_form_of_one_chunk_equals_the_walk_of_its_schedule() -> None:
         for stage, passes in zip(stages[:3], schedule(name, num_stages=4, num_micro_batches=16), strict=False):
             kept = 8 * layer_activation_bytes(workload)
             assert stage.activations_bytes == pytest.approx(peak_in_flight(passes, (kept,)))
+
+
+def test_advice_names_what_has_to_change_beside_the_degrees() -> None:
+    # The degrees alone would be those that were just refused: interleaving keeps more micro-batches in flight.
+    model = load_model("llama-3-70b")
+    interleaved = job(model, tp=8, pp=2, virtual_stages=5, batch=64, sequence=8192)
+    with pytest.raises(DoesNotFitError, match="with virtual_stages 1 the smallest that fits is"):
+        require_fit(interleaved, H100, dp=2)
+    large = job(model, tp=8, pp=4, batch=2048, micro=256, sequence=8192)
+    with pytest.raises(DoesNotFitError, match="with micro_batch_size 1 the smallest that fits is"):
+        require_fit(large, H100, dp=1)

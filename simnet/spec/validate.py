@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ValidationError
 
 from simnet.errors import Problem, SpecError, did_you_mean, listed
+from simnet.spec import wording
 from simnet.spec.base import Rule, SpecModel
 from simnet.spec.fields import Shape, all_paths, at, fields
 from simnet.spec.located import KeyPath, Located, Plain
@@ -210,12 +211,15 @@ def _problem(group: list[_Fault], node: Located, model: type[SpecModel], prefix:
         known = node.nearest(fault.path[:-1])
         message = "entry missing" if isinstance(fault.path[-1], int) else "key missing"
         return Problem(where=known.where_key, path=full, message=message, hint=_missing_hint(fault.path, model))
+    errors = [one.error for one in group]
     found = str(context.get("found", "")) or ("" if _is_about_whole(fault, value) else shown(value.plain()))
-    allowed = str(context.get("allowed", "")) or _allowed(group)
+    allowed = str(context.get("allowed", "")) or wording.allowed(errors)
     hint = str(context.get("hint", ""))
     if not hint and isinstance(value.value, str):
-        hint = did_you_mean(value.value, _expected_words(group))
-    return Problem(where=value.where, path=full, message=_message(group), found=found, allowed=allowed, hint=hint)
+        hint = did_you_mean(value.value, wording.expected_words(errors))
+    return Problem(
+        where=value.where, path=full, message=wording.message(errors), found=found, allowed=allowed, hint=hint
+    )
 
 
 def _is_about_whole(fault: _Fault, value: Located) -> bool:
@@ -244,71 +248,3 @@ def _missing_hint(path: KeyPath, model: type[SpecModel]) -> str:
         if info is not None and info.description:
             return str(info.description).splitlines()[0]
     return ""
-
-
-def _message(group: list[_Fault]) -> str:
-    if len(group) > 1:
-        return "none of the forms that this key takes"
-    error = group[0].error
-    if error["type"] in {"literal_error", "enum"}:
-        return "not one of the words allowed here"
-    context = error.get("ctx", {})
-    if error["type"] == "less_than_equal":
-        most = context["le"]
-        return f"must be {int(most) if most == int(most) else most:,} or less"
-    if error["type"] in _WORDS:
-        return _WORDS[error["type"]].format(**context)
-    return (
-        error["msg"]
-        .removeprefix("Value error, ")
-        .removeprefix("Assertion failed, ")
-        .replace("Input should be", "must be")
-        .replace("an object", "a mapping")
-    )
-
-
-_WORDS = {
-    "string_pattern_mismatch": "not of the form needed here",
-    "string_too_short": "must not be empty",
-    "string_type": "must be text",
-    "too_short": "needs {min_length} entry or more, has {actual_length}",
-    "too_long": "takes {max_length} entries at most, has {actual_length}",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "bool_type": "must be true or false",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-}
-"""What is said instead of pydantic's words, which speak of Python's types."""
-
-
-def _allowed(group: list[_Fault]) -> str:
-    parts = []
-    for fault in group:
-        context = fault.error.get("ctx", {})
-        word = str(context.get("expected", "") or context.get("pattern", "")).replace("'", "")
-        if not word and len(group) > 1:
-            word = fault.error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-        if word:
-            parts.append(_PLAIN_WORDS.get(word, word))
-    return ", ".join(dict.fromkeys(parts))
-
-
-_PLAIN_WORDS = {
-    "dictionary or an object to extract fields from": "a mapping",
-    "an object": "a mapping",
-    "object": "a mapping",
-    "array": "a list",
-    "string": "text",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-    "None": "null",
-}
-
-
-def _expected_words(group: list[_Fault]) -> list[str]:
-    words = " ".join(str(fault.error.get("ctx", {}).get("expected", "")) for fault in group)
-    return [word.strip("',") for word in words.replace(" or ", " ").split()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from simnet.errors import LayoutError, Problem
-from simnet.spec.bounds import MAX_PASSES_PER_STAGE
+from simnet.spec.bounds import MAX_PASSES, MAX_PASSES_PER_STAGE
 from simnet.spec.model import ModelSpec
 from simnet.spec.workload import WorkloadSpec
 from simnet.workload.transformer import parameters
@@ -104,9 +104,10 @@ def largest_divisor(count: int, most: int) -> int:
 
 def _few_enough(count: int, workload: WorkloadSpec, key: str) -> int:
     """Return *count*, if a step of so many micro-batches can be simulated."""
-    chunks = workload.parallelism.virtual_stages
+    chunks, stages = workload.parallelism.virtual_stages, workload.parallelism.pp
     passes = count * chunks
-    if passes <= MAX_PASSES_PER_STAGE:
+    most = min(MAX_PASSES_PER_STAGE, MAX_PASSES // stages)
+    if passes <= most:
         return count
     found: int = getattr(workload.batch, key)
     sequences = found // workload.sequence_length
@@ -115,10 +116,11 @@ def _few_enough(count: int, workload: WorkloadSpec, key: str) -> int:
         hint = f"it counts sequences; {found:,} tokens are {sequences:,} sequences of {workload.sequence_length:,}"
     raise LayoutError(
         Problem(
-            message=f"a step of too many passes: {count:,} micro-batches x {chunks} chunks = {passes:,} on each stage",
+            message=f"a step of too many passes: {count:,} micro-batches x {chunks} chunks = {passes:,} on each of "
+            f"pp {stages} stages",
             path=f"workload.batch.{key}",
             found=str(found),
-            allowed=f"{MAX_PASSES_PER_STAGE:,} passes at most",
+            allowed=f"{most:,} passes of a stage at most",
             hint=hint,
         )
     )

@@ -16,6 +16,8 @@ __all__ = ["MemoryEstimate", "StageMemory", "estimate", "require_fit", "smallest
 
 MAX_TENSOR_TRIED = 8
 """GPUs of a common node; the degree asked for is tried too."""
+MAX_STAGES_TRIED = 128
+"""The deepest published pipeline has 35; far deeper ones need more passes to fill than a step may have."""
 MAX_REPLICAS_TRIED = 1024
 """The search for what fits goes no further, since the split state is nearly nothing by then."""
 
@@ -96,7 +98,7 @@ def _degrees(workload: WorkloadSpec) -> list[tuple[int, int, int]]:
     """Return the (tp, pp, dp) to try, fewest GPUs first."""
     model, asked = workload.model, workload.parallelism.tp
     tensor = {2**power for power in range(MAX_TENSOR_TRIED.bit_length())} | {asked}
-    pipeline = [pp for pp in range(1, model.layers + 1) if model.layers % pp == 0]
+    pipeline = [pp for pp in range(1, min(model.layers, MAX_STAGES_TRIED) + 1) if model.layers % pp == 0]
     replicas = [1]
     while workload.sharding == "zero1" and replicas[-1] < MAX_REPLICAS_TRIED:
         replicas.append(2 * replicas[-1])

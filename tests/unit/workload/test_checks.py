@@ -68,7 +68,7 @@ def test_micro_batches_of_a_replica_are_bounded_with_their_chunks() -> None:
     whole = job(LLAMA, pp=2, virtual_stages=4)
     many = {count: BatchSpec(num_micro_batches=count) for count in (5_000, 5_001)}
     assert num_micro_batches(whole.model_copy(update={"batch": many[5_000]}), 1) == 5_000
-    with pytest.raises(LayoutError, match="5,001 micro-batches x 4 chunks = 20,004 on each stage; found 5001"):
+    with pytest.raises(LayoutError, match="5,001 micro-batches x 4 chunks = 20,004 on each of pp 2 stages; found 5001"):
         num_micro_batches(whole.model_copy(update={"batch": many[5_001]}), 1)
 
 
@@ -77,3 +77,9 @@ def test_a_model_that_is_not_of_its_published_size_is_refused() -> None:
     with pytest.raises(LayoutError, match=r"comes to \S+ parameters, not to its published 8.03e\+09"):
         check_divides(job(narrow))
     check_divides(job(narrow.model_copy(update={"published_parameters": None})))
+
+
+def test_passes_of_all_stages_are_bounded_together() -> None:
+    deep = job(LLAMA, pp=32).model_copy(update={"batch": BatchSpec(num_micro_batches=6_251)})
+    with pytest.raises(LayoutError, match="allowed: 6,250 passes of a stage at most"):
+        num_micro_batches(deep, 1)

@@ -194,3 +194,8 @@ def test_advice_names_what_has_to_change_beside_the_degrees() -> None:
     large = job(model, tp=8, pp=4, batch=2048, micro=256, sequence=8192)
     with pytest.raises(DoesNotFitError, match="with micro_batch_size 1 the smallest that fits is"):
         require_fit(large, H100, dp=1)
+
+
+def test_the_search_for_what_fits_ends_at_models_of_any_depth() -> None:
+    deep = gpt(layers=4096, hidden=65536, heads=512)
+    assert smallest_that_fits(job(deep, tp=8), GB200) is None

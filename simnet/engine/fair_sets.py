@@ -146,8 +146,8 @@ class FairSets:
             at = min(at + rows.num_flows, len(rate))
             load = rows.coef * np.repeat(mine, np.diff(rows.indptr))
             used[links] += count * np.bincount(place, weights=load, minlength=len(links))
-        links = np.flatnonzero(used)
-        self.peak[links] = np.maximum(self.peak[links], used[links] / self.program.capacity[links])
+        busy = np.flatnonzero(used)
+        self.peak[busy] = np.maximum(self.peak[busy], used[busy] / self.program.capacity[busy])
 
     def _moving(self, transfer: int, rate: FloatArray) -> FloatArray:
         return self.flat.joints[transfer].moving(self.program.transfers[transfer], rate)

@@ -221,8 +221,6 @@ def _together(begin_s: FloatArray, fair_s: FloatArray, apart_s: FloatArray) -> f
 
     The stay is as long as what is shared makes it; the longest that fits is taken.
     """
-    if len(begin_s) == 1:
-        return 1.0
     away = np.abs(begin_s - _median(begin_s))
     most, least = _median(fair_s), _median(apart_s)
     share, stay = 1.0, most

@@ -178,6 +178,10 @@ def run_flat(flat: Flat, durations: Sequence[FloatArray]) -> Timing:
             begin.append(at)
             end.append(at + durations[use])
         after.append(now[role])
+    return _timing(now, after, begin, end)
+
+
+def _timing(now: list[FloatArray], after: list[FloatArray], begin: list[FloatArray], end: list[FloatArray]) -> Timing:
     finish = np.concatenate(now)
     last = float(np.concatenate(end).max()) if end else 0.0
     step_time_s = max(float(finish.max()), last)

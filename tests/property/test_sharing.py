@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simnet.engine.sharing import NO_LINK, Incidence, max_min_rates
+from tests.oracle.examples import examples
 from tests.oracle.fair_sharing import dense, water_filling, why_unfair
 
 # Values on coarse grids: many ties, and no difference of nearly equal numbers, whose rounding would be judged.
@@ -82,7 +83,7 @@ def random_case(seed, num_flows, num_links, max_hops, is_plain=False):
     )
 
 
-@settings(max_examples=250)
+@examples(500)
 @given(case=cases())
 def test_rates_equal_water_filling_with_every_identical_flow_spelt_out(case):
     copies = np.repeat(np.arange(len(case.cap)), case.multiplicity.astype(int))
@@ -90,7 +91,7 @@ def test_rates_equal_water_filling_with_every_identical_flow_spelt_out(case):
     np.testing.assert_allclose(case.rates().rate[copies], reference, rtol=1e-9)
 
 
-@settings(max_examples=250)
+@examples(500)
 @given(case=cases())
 def test_rates_are_feasible_and_nobody_could_have_more_without_taking_from_a_smaller_one(case):
     rate = case.rates().rate

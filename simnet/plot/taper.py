@@ -98,6 +98,7 @@ def _mark_knee(ax: Axes, knee: Knee) -> None:
         ha="right",
         fontsize=style.SMALL_PT,
         color=style.INK,
+        bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 1},  # another knee's line may pass behind
         zorder=5,
     )
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from simnet.analysis.screen_network import ScreenNetwork, collective_s, group
+from simnet.analysis.screen_sharded import Exposed, exposed_sharded
 from simnet.spec.collectives import load_collectives
 from simnet.spec.compute import KernelPreset
 from simnet.spec.parts import GpuPart
 from simnet.spec.workload import WorkloadSpec
-from simnet.workload.checks import check_divides, num_micro_batches
+from simnet.workload.checks import check_divides, check_shard_groups, num_micro_batches
 from simnet.workload.comms import ChunkKind, pass_exchanges, received_bytes, send_bytes
 from simnet.workload.kernels import chunk_times, optimizer_time
 from simnet.workload.layout import Layout, pipeline_layout
@@ -24,6 +25,7 @@ from simnet.workload.plan import lateness
 from simnet.workload.replicas import chunk_buckets, gather_comm, reduce_comm
 from simnet.workload.shards import stage_shard
 from simnet.workload.transformer import require_dense
+from simnet.workload.units import part_kinds
 
 PASSES_PER_MICRO_BATCH = 2  # one forward, one backward
 
@@ -116,20 +118,7 @@ def estimate_step(
         If layers, heads, sequence or batch do not divide.
     """
     job = _job(workload, dp, network)
-    passes: dict[ChunkKind, tuple[_Pass, _Pass]] = {}
-    floors_s: dict[ChunkKind, float] = {}
-    for kind, forward, backward in job.exchanges:
-        times = chunk_times(
-            workload.model,
-            workload,
-            gpu,
-            preset,
-            layers=kind.layers,
-            has_embedding=kind.has_embedding,
-            has_loss=kind.has_loss,
-        )
-        passes[kind] = (_pass(times.forward_s, forward), _pass(times.backward_s, backward))
-        floors_s[kind] = times.forward_floor_s + times.backward_floor_s
+    passes, floors_s = _passes(workload, gpu, preset, job)
     stages = [_added([one for kind in stage.kinds for one in passes[kind]]) for stage in job.stages]
     slowest = max(stages, key=lambda item: item.total_s)
     jitter = 1 + lateness(preset, num_ranks=dp * workload.parallelism.replica_size)
@@ -139,7 +128,7 @@ def estimate_step(
         exposed_tp_s=scale * slowest.tp_s,
         exposed_cp_s=scale * slowest.cp_s,
         exposed_pp_s=job.exposed_pp_s,
-        exposed_dp_s=max(_exposed_dp_s(workload, job, passes, stage, preset) for stage in job.stages),
+        exposed_dp_s=max(_exposed_dp_s(workload, job, passes, stage, preset, network, dp) for stage in job.stages),
         bubble_s=_bubble_s(job.layout, [stage.total_s for stage in stages]) * jitter,
         optimizer_s=max(
             optimizer_time(
@@ -155,16 +144,42 @@ def estimate_step(
     )
 
 
-def replicated_traffic_s(workload: WorkloadSpec, network: ScreenNetwork, *, dp: int) -> tuple[float, ...]:
+def replicated_traffic_s(
+    workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, network: ScreenNetwork, *, dp: int
+) -> tuple[float, ...]:
     """Return how long gradients and parameters of each stage move beside its passes, shape (pp,) [s].
 
     What the recipe does not overlap moves when no kernel runs.
     """
+    job = _job(workload, dp, network)
+    if workload.shards_parameters:
+        passes, _ = _passes(workload, gpu, preset, job)
+        return tuple(_sharded(workload, job, passes, stage, network, dp).hidden_s for stage in job.stages)
     overlap = workload.overlap
     return tuple(
-        overlap.dp_grad * sum(stage.reduces_s) + overlap.dp_param * sum(stage.gathers_s)
-        for stage in _job(workload, dp, network).stages
+        overlap.dp_grad * sum(stage.reduces_s) + overlap.dp_param * sum(stage.gathers_s) for stage in job.stages
     )
+
+
+def _passes(
+    workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, job: _Job
+) -> tuple[dict[ChunkKind, tuple[_Pass, _Pass]], dict[ChunkKind, float]]:
+    """Return forward and backward pass of every kind of chunk, and the roofline of both [s]."""
+    passes: dict[ChunkKind, tuple[_Pass, _Pass]] = {}
+    floors_s: dict[ChunkKind, float] = {}
+    for kind, forward, backward in job.exchanges:
+        times = chunk_times(
+            workload.model,
+            workload,
+            gpu,
+            preset,
+            layers=kind.layers,
+            has_embedding=kind.has_embedding,
+            has_loss=kind.has_loss,
+        )
+        passes[kind] = (_pass(times.forward_s, forward), _pass(times.backward_s, backward))
+        floors_s[kind] = times.forward_floor_s + times.backward_floor_s
+    return passes, floors_s
 
 
 @lru_cache(maxsize=4096)
@@ -172,10 +187,13 @@ def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
     """Return layout and communication of a workload."""
     require_dense(workload.model)
     check_divides(workload)
+    check_shard_groups(workload, dp=dp)
     layout = pipeline_layout(workload)
     micro_batches = num_micro_batches(workload, dp)
     stages = tuple(_stage(workload, layout, network, stage, dp=dp) for stage in range(layout.num_stages))
     kinds = dict.fromkeys(kind for stage in stages for kind in stage.kinds)
+    if workload.shards_parameters:
+        kinds |= dict.fromkeys(part_kinds(layout))
     return _Job(
         layout=layout,
         micro_batches=micro_batches,
@@ -234,7 +252,7 @@ def _stage(workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, stage
     reduces: list[float] = []
     gathers: list[float] = []
     chunks = range(layout.num_chunks)
-    for chunk in chunks if replicas > 1 else ():
+    for chunk in chunks if replicas > 1 and not workload.shards_parameters else ():
         for bucket in chunk_buckets(workload, layout, stage, chunk, replicas=replicas):
             comm = reduce_comm(workload, bucket, stage=stage, name="")
             reduces.append(collective_s(comm.op, comm.size_bytes, ring, network))
@@ -293,11 +311,16 @@ def _exposed_dp_s(
     passes: dict[ChunkKind, tuple[_Pass, _Pass]],
     stage: _Stage,
     preset: KernelPreset,
+    network: ScreenNetwork,
+    dp: int,
 ) -> float:
     """Return what gradients and parameters of *stage* add [s].
 
     The last and first bucket, what windows cannot hide, and what the hidden part takes from compute.
     """
+    if workload.shards_parameters:
+        sharded = _sharded(workload, job, passes, stage, network, dp)
+        return sharded.exposed_s + preset.contention_share_dp * sharded.hidden_s
     if not stage.reduces_s:
         return 0.0
     num_stages, num_chunks = job.layout.num_stages, job.layout.num_chunks
@@ -312,6 +335,21 @@ def _exposed_dp_s(
     hidden_s = sum(stage.reduces_s) - reduce_s + sum(stage.gathers_s) - gather_s
     exposed_s = max(0.0, reduce_s - lag_s) + max(0.0, gather_s - lag_s)
     return exposed_s + preset.contention_share_dp * hidden_s
+
+
+def _sharded(
+    workload: WorkloadSpec,
+    job: _Job,
+    passes: dict[ChunkKind, tuple[_Pass, _Pass]],
+    stage: _Stage,
+    network: ScreenNetwork,
+    dp: int,
+) -> Exposed:
+    def times(kind: ChunkKind) -> tuple[float, float]:
+        forward, backward = passes[kind]
+        return forward.total_s, backward.total_s
+
+    return exposed_sharded(workload, job.layout, network, stage.index, times, dp=dp, micro_batches=job.micro_batches)
 
 
 def _after_window(costs_s: tuple[float, ...], window_s: float, *, is_overlapped: bool) -> float:

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from simnet.collectives.choice import choose
-from simnet.collectives.cost import time_s
+from simnet.collectives.cost import terms, time_s, wire_rate_bytes_per_s
 from simnet.collectives.machine import Machine
 from simnet.spec.collectives import load_collectives
 from simnet.spec.workload import WorkloadSpec
+from simnet.workload.shards import shard_degree
+
+DP_PARTS = ("dp_shard", "dp_replica")
+"""Parts of the axis dp, innermost first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +34,15 @@ class ScreenNetwork:
 def group(workload: WorkloadSpec, axes: tuple[str, ...], dp: int, network: ScreenNetwork) -> Machine:
     """Return the communicator of rank 0 along *axes*, ranks numbered in the rank order."""
     degrees = workload.parallelism
-    sizes = {"tp": degrees.tp, "cp": degrees.cp, "pp": degrees.pp, "dp": dp}
-    order = tuple((axis, sizes[axis]) for axis in workload.rank_order.split("-"))
-    return _machine(order, axes, network)
+    inside = shard_degree(workload, dp=dp)
+    sizes = {"tp": degrees.tp, "cp": degrees.cp, "pp": degrees.pp, "dp_shard": inside, "dp_replica": dp // inside}
+    order = tuple(
+        (part, sizes[part])
+        for axis in workload.rank_order.split("-")
+        for part in (DP_PARTS if axis == "dp" else (axis,))
+    )
+    spanned = (*axes, *DP_PARTS) if "dp" in axes else axes
+    return _machine(order, spanned, network)
 
 
 @lru_cache(maxsize=65536)
@@ -58,6 +68,37 @@ def _machine(order: tuple[tuple[str, int], ...], axes: tuple[str, ...], network:
         nvlink_bytes_per_s=network.nvlink_bytes_per_s if local > 1 else math.inf,
         nic_bytes_per_s=network.nic_bytes_per_s if num_nodes > 1 else math.inf,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spell:
+    """How long a communication waits for its first bytes, and how long they then move [s]."""
+
+    latency_s: float
+    moving_s: float
+    wire_s: float
+    """How long the bytes fill the busiest link at its full rate; less than *moving_s* where the protocol is slower."""
+
+    @property
+    def total_s(self) -> float:
+        """Both [s]."""
+        return self.latency_s + self.moving_s
+
+
+NO_SPELL = Spell(latency_s=0.0, moving_s=0.0, wire_s=0.0)
+
+
+@lru_cache(maxsize=65536)
+def collective_spell(op: str, size_bytes: float, machine: Machine, network: ScreenNetwork) -> Spell:
+    """Return the closed-form time of a collective, as :func:`collective_s`, in its two parts."""
+    if machine.num_ranks == 1 or size_bytes == 0:
+        return NO_SPELL
+    constants = load_collectives(network.generation)
+    choice = choose(op, machine, size_bytes, constants)
+    found = terms(op, choice.algorithm, choice.protocol, machine, size_bytes, constants)
+    moving_s = float(found.task_bytes / found.rate_bytes_per_s)
+    wire_s = float(found.task_bytes / wire_rate_bytes_per_s(found.loads, machine, constants))
+    return Spell(latency_s=float(found.latency_s + found.path_s), moving_s=moving_s, wire_s=wire_s)
 
 
 @lru_cache(maxsize=65536)

@@ -23,8 +23,8 @@ Collective = Callable[[Comm, GpuArray], TaskSet]
 Send = Callable[[Comm, GpuArray, GpuArray], TaskSet]
 """Tasks of sends from one array of GPUs to another."""
 
-AXES = ("pp", "dp", "cp", "tp")
-"""Axes of the placement array, outermost first."""
+AXES = ("pp", "dp_replica", "dp_shard", "cp", "tp")
+"""Axes of the placement array, outermost first, dp in its two parts: shard groups, and the replicas of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ class _Lowering:
         key = (comm.stage, comm.axes)
         known = self._grouped.get(key)
         if known is None:
-            known = self._grouped[key] = _groups(self.gpu, comm)
+            known = self._grouped[key] = _groups(self.gpu, comm, self.plan.dp_shard)
         return known
 
     def _ends(self, comm: Comm, *, waits_at_sender: bool) -> tuple[ActorSets, ActorSets]:
@@ -256,16 +256,18 @@ def _merged(tasks: TaskSet) -> Incidence:
     )
 
 
-def _groups(gpu: GpuArray, comm: Comm) -> tuple[GpuArray, IntArray]:
+def _groups(gpu: GpuArray, comm: Comm, dp_shard: int) -> tuple[GpuArray, IntArray]:
     """GPUs of each group in rank order, and the actors of its members; (num_groups, size)."""
-    num_stages, dp = gpu.shape[:2]
-    actor = np.arange(num_stages * dp).reshape(num_stages, dp, 1, 1)
-    actors = np.broadcast_to(actor, gpu.shape)
+    num_stages, dp, cp, tp = gpu.shape
+    grid = gpu.reshape(num_stages, dp // dp_shard, dp_shard, cp, tp)
+    actor = np.arange(num_stages * dp).reshape(*grid.shape[:3], 1, 1)
+    actors = np.broadcast_to(actor, grid.shape)
     stages = slice(None) if "pp" in comm.axes else slice(comm.stage, comm.stage + 1)
-    inner = [AXES.index(axis) for axis in AXES if axis in comm.axes]
+    spanned = {*comm.axes, *(("dp_replica", "dp_shard") if "dp" in comm.axes else ())}
+    inner = [AXES.index(axis) for axis in AXES if axis in spanned]
     outer = [axis for axis in range(len(AXES)) if axis not in inner]
-    size = int(np.prod([gpu[stages].shape[axis] for axis in inner]))
-    members = gpu[stages].transpose(*outer, *inner).reshape(-1, size)
+    size = int(np.prod([grid[stages].shape[axis] for axis in inner]))
+    members = grid[stages].transpose(*outer, *inner).reshape(-1, size)
     owners = actors[stages].transpose(*outer, *inner).reshape(-1, size)
     order = np.argsort(members, axis=1, kind="stable")
     return np.take_along_axis(members, order, 1), np.take_along_axis(owners, order, 1)

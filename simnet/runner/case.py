@@ -34,7 +34,7 @@ from simnet.topology.build import build_cluster
 from simnet.topology.cluster import Cluster
 from simnet.topology.fabric import Fabric
 from simnet.units import MINUTE_S, format_time
-from simnet.workload.checks import check_divides, num_sequences
+from simnet.workload.checks import check_divides, check_shard_groups, num_sequences
 from simnet.workload.layout import pipeline_layout
 from simnet.workload.memory import MemoryEstimate, require_fit
 from simnet.workload.ops import Comm, StepPlan
@@ -93,7 +93,7 @@ def prepare(case: CaseSpec, cluster: Cluster | None = None) -> Prepared:
     workload = case.workload
     grid, memory = check(case, built)
     preset = load_preset(gpu, workload.precision, software_date=workload.software_date)
-    beside_s = replicated_traffic_s(workload, screen_network(case, built), dp=grid.dp)
+    beside_s = replicated_traffic_s(workload, gpu, preset, screen_network(case, built), dp=grid.dp)
     plan = build_plan(workload, gpu, preset, dp=grid.dp, dp_beside_s=beside_s)
     notes = (grid.note,) if grid.note else ()
     return Prepared(
@@ -114,6 +114,7 @@ def check(case: CaseSpec, cluster: Cluster) -> tuple[RankGrid, MemoryEstimate]:
     check_divides(workload)
     pipeline_layout(workload)
     grid = rank_grid(workload.parallelism, workload.rank_order, cluster.num_gpus)
+    check_shard_groups(workload, dp=grid.dp)
     return grid, require_fit(workload, the_gpu(case), dp=grid.dp)
 
 

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from simnet.spec.base import Count, Ref, Rule, SpecModel, Whole, broken
 from simnet.spec.bounds import MAX_GPUS, MAX_LAYERS, MAX_TOTAL
 from simnet.spec.model import ModelSpec
+from simnet.spec.sharding import PARAMETER_SHARDINGS, FsdpSpec, Sharding
 
 RANK_AXES = ("tp", "cp", "dp", "pp")
 """Axes of the rank grid."""
@@ -141,8 +142,13 @@ class WorkloadSpec(SpecModel):
     """Whether hidden states and attention have dropout, whose masks take memory (the early GPT runs)."""
     recompute: Literal["none", "selective", "full"] = "none"
     """What the backward pass computes again: nothing, the attention core, or whole layers."""
-    sharding: Literal["none", "zero1"] = "zero1"
-    """zero1 splits the optimizer's state over the replicas (Megatron's distributed optimizer)."""
+    sharding: Sharding = "zero1"
+    """What replicas split: zero1 the optimizer's state (Megatron's distributed optimizer), zero3 (DeepSpeed) and fsdp
+    (PyTorch) gradients and parameters too, hsdp the same inside groups of ``fsdp_group`` GPUs."""
+    fsdp_group: Degree | None = None
+    """GPUs over which hsdp splits, context-parallel ranks included; the groups reduce among them."""
+    fsdp: FsdpSpec = FsdpSpec()
+    """When sharded parameters are gathered and gradients reduced."""
     gradient_dtype: Literal["fp32", "bf16"] = "fp32"
     """In what gradients are accumulated and reduced; Megatron's default is fp32, MLPerf entries use bf16."""
     fp8_parameters: bool = True
@@ -158,9 +164,14 @@ class WorkloadSpec(SpecModel):
     algorithms: AlgorithmsSpec = AlgorithmsSpec()
     """Algorithm of each kind of collective."""
 
+    @property
+    def shards_parameters(self) -> bool:
+        """Return whether replicas split the parameters, which are then gathered unit by unit."""
+        return self.sharding in PARAMETER_SHARDINGS
+
     @model_validator(mode="after")
     def _check(self) -> Self:
-        rules = (*self._schedule_rules(), *self._model_rules())
+        rules = (*self._schedule_rules(), *self._sharding_rules(), *self._model_rules())
         if rules:
             raise broken(*rules)
         return self
@@ -184,6 +195,22 @@ class WorkloadSpec(SpecModel):
         if sorted(self.rank_order.split("-")) != sorted(RANK_AXES):
             message = "rank_order names each of tp, cp, dp and pp once"
             yield Rule(message=message, keys=("rank_order",), allowed="such as tp-cp-dp-pp")
+
+    def _sharding_rules(self) -> Iterator[Rule]:
+        """Yield what a kind of sharding does not allow."""
+        keys = ("fsdp_group", "sharding")
+        found = f"sharding {self.sharding}"
+        if self.sharding == "hsdp" and self.fsdp_group is None:
+            yield Rule(message="hsdp needs fsdp_group, the GPUs over which it splits", keys=keys[1:], found=found)
+        if self.sharding != "hsdp" and self.fsdp_group is not None:
+            yield Rule(message="fsdp_group is for hsdp alone", keys=keys, found=found, allowed="sharding: hsdp")
+        if self.fsdp_group is not None and self.fsdp_group % self.parallelism.cp:
+            yield Rule(
+                message="fsdp_group holds whole context-parallel groups",
+                keys=("fsdp_group", "parallelism.cp"),
+                found=f"fsdp_group {self.fsdp_group}, cp {self.parallelism.cp}",
+                allowed=f"a multiple of {self.parallelism.cp}",
+            )
 
     def _model_rules(self) -> Iterator[Rule]:
         """Yield what the model does not allow."""

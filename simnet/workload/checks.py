@@ -67,6 +67,32 @@ def num_micro_batches(workload: WorkloadSpec, dp: int) -> int:
     return _few_enough(count, workload, "global_batch_size")
 
 
+def check_shard_groups(workload: WorkloadSpec, *, dp: int) -> None:
+    """Return nothing if the replicas make whole shard groups of ``fsdp_group`` GPUs.
+
+    Raises
+    ------
+    LayoutError
+        If not; the message has the arithmetic.
+    """
+    if workload.fsdp_group is None:
+        return
+    cp = workload.parallelism.cp
+    each = workload.fsdp_group // cp
+    count, rest = divmod(dp, each)
+    if rest or not count:
+        per_replica = f" of cp {cp}" if cp > 1 else ""
+        raise LayoutError(
+            Problem(
+                message=f"the replicas do not make whole shard groups: dp {dp} = {count} x {each} replicas"
+                f"{per_replica} of fsdp_group {workload.fsdp_group} + {rest}",
+                path="workload.fsdp_group",
+                found=str(workload.fsdp_group),
+                hint=f"the next smaller group that divides is {cp * largest_divisor(dp, min(each, dp))}",
+            )
+        )
+
+
 def num_sequences(workload: WorkloadSpec, dp: int) -> int:
     """Return the sequences of a step, all replicas together.
 

@@ -24,7 +24,9 @@ from simnet.workload.shards import (
     gradient_bytes,
     is_quantised,
     stage_shard,
+    state_split,
 )
+from simnet.workload.unsharded import unsharded_bytes
 
 ADAM_STATES = 2
 """First and second moment, each in fp32 beside the fp32 master weight."""
@@ -45,7 +47,8 @@ class StageMemory:
     optimizer_bytes: float
     activations_bytes: float
     buffers_bytes: float
-    """What a layer needs while it runs: gathered input, full output, gradient of the widest product."""
+    """What a layer needs while it runs: gathered input, full output, gradient of the widest product; and the units of
+    sharded parameters that are whole at a time."""
 
     @property
     def classes(self) -> dict[str, float]:
@@ -118,12 +121,17 @@ def state_bytes(workload: WorkloadSpec, gpu: GpuPart, held: Shard, *, replicas: 
     -----
     In 16 bit 2 + 4 + 12 = 18 bytes a parameter (16 with bf16 gradients), or 6 + 12/d with the
     optimizer's state split over d ranks (Korthikanti, arXiv:2205.05198, section 2; Megatron-LM
-    ``docs/source/api-guide/dist_optimizer.md``).
+    ``docs/source/api-guide/dist_optimizer.md``). Where parameters are sharded all of it is divided by d (ZeRO,
+    Rajbhandari, arXiv:1910.02054, section 5); PyTorch's FSDP keeps the fp32 shard alone and casts it for each gather.
     """
-    split = replicas if workload.sharding == "zero1" else 1
+    split = state_split(workload, replicas=replicas)
     optimizer = held.parameters * FP32_BYTES * (1 + ADAM_STATES) / split
     weights = held.matrices * weight_bytes(workload, gpu) + held.others * BF16_BYTES
-    return weights, held.parameters * gradient_bytes(workload), optimizer
+    gradients = held.parameters * gradient_bytes(workload)
+    if workload.shards_parameters and split > 1:
+        weights = weights / split if workload.sharding == "zero3" else 0.0
+        gradients /= split if workload.fsdp.reduce == "each_micro_batch" else 1
+    return weights, gradients, optimizer
 
 
 def weight_bytes(workload: WorkloadSpec, gpu: GpuPart) -> float:
@@ -174,7 +182,9 @@ def _stage(
         gradients_bytes=gradients,
         optimizer_bytes=optimizer,
         activations_bytes=activations,
-        buffers_bytes=working_bytes(workload) + _recomputed_layer_bytes(workload),
+        buffers_bytes=working_bytes(workload)
+        + _recomputed_layer_bytes(workload)
+        + unsharded_bytes(workload, layout, stage, replicas=replicas),
     )
 
 

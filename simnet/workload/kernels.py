@@ -25,7 +25,7 @@ from simnet.workload.kernel_list import (
 )
 from simnet.workload.kernel_price import Totals, added, kernel_time, pass_times, scaled
 from simnet.workload.ops import Category
-from simnet.workload.shards import gradient_bytes
+from simnet.workload.shards import gradient_bytes, state_split
 
 __all__ = ["ChunkTimes", "KernelPreset", "chunk_shape", "chunk_times", "kernel_time", "load_preset", "optimizer_time"]
 
@@ -117,7 +117,7 @@ def optimizer_time(
     parameters
         Parameters that the rank holds, after tensor and pipeline parallelism.
     replicas
-        Ranks over which zero1 shards the state, dp x cp.
+        Ranks that hold the same weights, dp x cp; they or a part of them split the state.
     matrix_parameters
         Part of *parameters* that the recipe quantises once a step.
     dp_beside_s
@@ -129,8 +129,10 @@ def optimizer_time(
     Bytes over HBM x efficiency: Adam on an fp32 master copy touches the shard (gradient, master, two
     moments, 16-bit weight), clearing the gradients touches all parameters.
     """
-    shard = parameters / (replicas if workload.sharding == "zero1" else 1)
-    clear = gradient_bytes(workload) * parameters
+    split = state_split(workload, replicas=replicas)
+    shard = parameters / split
+    # Gradients that are sharded are cleared as shards.
+    clear = gradient_bytes(workload) * (shard if workload.shards_parameters else parameters)
     quantise = preset.cast_bytes_per_element * matrix_parameters
     num_bytes = preset.optimizer_bytes_per_parameter * shard + clear + quantise
     busy_s = num_bytes / (preset.hbm_bytes_per_s * preset.memory_efficiency)

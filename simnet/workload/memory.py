@@ -64,6 +64,7 @@ def _advice(workload: WorkloadSpec, gpu: GpuPart, *, dp: int) -> str:
     total = degrees.tp * degrees.cp * degrees.pp * int(degrees.dp)
     conditions = [change] if change else []
     conditions += ["virtual_stages 1"] if workload.parallelism.virtual_stages > 1 else []
+    conditions += [f"fsdp_group {found.fsdp_group}"] if found.fsdp_group else []
     given = f"with {' and '.join(conditions)} " if conditions else ""
     return (
         f"{least}; {given}the smallest that fits is "
@@ -84,8 +85,9 @@ def _changed(workload: WorkloadSpec) -> list[tuple[str, WorkloadSpec]]:
 def smallest_that_fits(workload: WorkloadSpec, gpu: GpuPart) -> WorkloadSpec | None:
     """Return *workload* on the fewest GPUs that hold it, or None; ties go to the fewest pipeline stages.
 
-    Tensor degrees up to those of a node, pipeline degrees that divide the layers, and with zero1
-    replicas in powers of two are tried; context parallelism, recomputation and micro-batch stay.
+    Tensor degrees up to those of a node, pipeline degrees that divide the layers, and where replicas
+    split states, replicas in powers of two are tried, with hsdp one group of them; context parallelism, recomputation
+    and micro-batch stay.
     """
     for tp, pp, dp in _degrees(workload):
         candidate = _with_degrees(workload, tp=tp, pp=pp, dp=dp)
@@ -100,7 +102,7 @@ def _degrees(workload: WorkloadSpec) -> list[tuple[int, int, int]]:
     tensor = {2**power for power in range(MAX_TENSOR_TRIED.bit_length())} | {asked}
     pipeline = [pp for pp in range(1, min(model.layers, MAX_STAGES_TRIED) + 1) if model.layers % pp == 0]
     replicas = [1]
-    while workload.sharding == "zero1" and replicas[-1] < MAX_REPLICAS_TRIED:
+    while workload.sharding != "none" and replicas[-1] < MAX_REPLICAS_TRIED:
         replicas.append(2 * replicas[-1])
     divisors = [tp for tp in sorted(tensor) if model.heads % tp == 0 and model.ffn % tp == 0]
     tried = [(tp, pp, dp) for tp in divisors for pp in pipeline for dp in replicas]
@@ -117,6 +119,7 @@ def _with_degrees(workload: WorkloadSpec, *, tp: int, pp: int, dp: int) -> Workl
             "layout": "balanced",
             "schedule": "1f1b",
             "parallelism": workload.parallelism.model_copy(update=degrees),
+            "fsdp_group": workload.fsdp_group and dp * workload.parallelism.cp,
             "batch": batch.model_copy(update={"global_batch_size": sequences, "num_micro_batches": None}),
         }
     )

@@ -94,7 +94,9 @@ class Comm:
     peer_stage: int
     """Stage that receives a send; *stage* itself for a collective."""
     axes: tuple[str, ...]
-    """Axes of the rank grid that a group spans, of ``tp``, ``cp``, ``dp``; empty for a send."""
+    """Axes of the rank grid that a group spans, of ``tp``, ``cp``, ``dp``; empty for a send.
+
+    ``dp_shard`` and ``dp_replica`` are the two parts of ``dp``: the replicas of one shard group, and the groups."""
     size_bytes: float
     """The whole buffer of a group (nccl-tests convention), or what each rank sends [bytes]."""
     repeats: int = 1
@@ -116,6 +118,8 @@ class StepPlan:
     """The same with what recomputation repeats [FLOP]."""
     tokens_per_step: float
     """Tokens of a global batch."""
+    dp_shard: int
+    """Replicas of one shard group, neighbours along ``dp``; all of them unless hsdp splits in groups."""
     compute_floor_s: tuple[float, ...]
     """Matrix work of a rank of each stage at the GPU's peak, shape (num_stages,) [s]: no step is shorter."""
     assumptions: tuple[str, ...] = ()

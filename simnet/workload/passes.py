@@ -64,6 +64,8 @@ class StageJob:
     """Ranks that hold the same weights, dp x cp."""
     times: Mapping[ChunkKind, ChunkTimes]
     optimizer_s: float
+    dp_shard: int = 1
+    """Replicas of one shard group, where parameters are sharded."""
 
 
 def chunk_kind(layout: Layout, stage: int, chunk: int) -> ChunkKind:
@@ -87,7 +89,26 @@ def pass_template(
     *known* holds what earlier chunks of the stage have around their compute, and grows.
     """
     shape = chunk_kind(job.layout, job.stage, chunk)
+    return part_template(job, kind, chunk, shape, table, known, is_first=True, is_last=True)
+
+
+def part_template(
+    job: StageJob,
+    kind: str,
+    chunk: int,
+    shape: ChunkKind,
+    table: CommTable,
+    known: dict[tuple[str, ChunkKind], Around],
+    *,
+    is_first: bool,
+    is_last: bool,
+) -> PassTemplate:
+    """Return the template of a part of a pass of *chunk*, the layers and ends that *shape* names.
+
+    The first part receives from the neighbouring stage, the last one sends.
+    """
     send, receive, shift = _neighbours(job, kind, chunk, table)
+    send, receive = send if is_last else -1, receive if is_first else -1
     gathered = (table.add(_gather(job, kind)),) if receive >= 0 and received_bytes(job.workload) else ()
     around = known.get((kind, shape))
     if around is None:

@@ -10,16 +10,17 @@ from dataclasses import replace
 from simnet.spec.compute import KernelPreset
 from simnet.spec.parts import GpuPart
 from simnet.spec.workload import WorkloadSpec
-from simnet.workload.checks import check_divides, num_micro_batches, num_sequences
+from simnet.workload.checks import check_divides, check_shard_groups, num_micro_batches, num_sequences
 from simnet.workload.comms import ChunkKind
 from simnet.workload.kernels import ChunkTimes, chunk_times, optimizer_time
 from simnet.workload.layout import Layout, pipeline_layout
 from simnet.workload.ops import Category, CollectiveOp, Comm, Compute, Op, Start, StepPlan, Wait
 from simnet.workload.passes import CommTable, StageJob, chunk_kind
 from simnet.workload.schedule import schedule
-from simnet.workload.shards import stage_shard
+from simnet.workload.shards import shard_degree, stage_shard
 from simnet.workload.stage_ops import stage_operations
 from simnet.workload.transformer import model_flops, recomputed_flops, require_dense
+from simnet.workload.units import part_kinds
 
 __all__ = [
     "Category",
@@ -65,6 +66,7 @@ def build_plan(
     """
     require_dense(workload.model)
     check_divides(workload)
+    check_shard_groups(workload, dp=dp)
     layout = pipeline_layout(workload)
     late = 1 + lateness(preset, num_ranks=dp * workload.parallelism.replica_size)
     times = {
@@ -80,7 +82,7 @@ def build_plan(
                 has_loss=kind.has_loss,
             ),
         )
-        for kind in chunk_kinds(layout)
+        for kind in (*chunk_kinds(layout), *(part_kinds(layout) if workload.shards_parameters else ()))
     }
     held = [stage_shard(workload, layout, stage) for stage in range(layout.num_stages)]
     optimizer_s = tuple(
@@ -147,6 +149,7 @@ def assemble(
     """
     require_dense(workload.model)
     check_divides(workload)
+    check_shard_groups(workload, dp=dp)
     layout = pipeline_layout(workload)
     micro_batches = num_micro_batches(workload, dp)
     passes = schedule(
@@ -165,6 +168,7 @@ def assemble(
                 replicas=dp * workload.parallelism.cp,
                 times=times,
                 optimizer_s=optimizer_s[stage],
+                dp_shard=shard_degree(workload, dp=dp),
             ),
             passes[stage],
             table,
@@ -187,6 +191,7 @@ def assemble(
         model_flops=useful,
         hardware_flops=useful + again,
         tokens_per_step=sequences * length,
+        dp_shard=shard_degree(workload, dp=dp),
         compute_floor_s=_floor_s(layout, micro_batches, times),
         assumptions=_assumptions(workload),
     )

@@ -69,6 +69,21 @@ def stage_shard(workload: WorkloadSpec, layout: Layout, stage: int) -> Shard:
     return Shard(matrices=sum(one.matrices for one in chunks), others=sum(one.others for one in chunks))
 
 
+def shard_degree(workload: WorkloadSpec, *, dp: int) -> int:
+    """Return the replicas of one shard group: all *dp*, or with hsdp those of ``fsdp_group`` GPUs."""
+    if workload.fsdp_group is None:
+        return dp
+    return min(dp, max(1, workload.fsdp_group // workload.parallelism.cp))
+
+
+def state_split(workload: WorkloadSpec, *, replicas: int) -> int:
+    """Return the ranks that split the optimizer's state, of *replicas* (dp x cp) that hold the same weights."""
+    if workload.sharding == "none":
+        return 1
+    cp = workload.parallelism.cp
+    return shard_degree(workload, dp=replicas // cp) * cp
+
+
 def gradient_bytes(workload: WorkloadSpec) -> int:
     """Return the bytes of a gradient element as it is kept and reduced."""
     return FP32_BYTES if workload.gradient_dtype == "fp32" else BF16_BYTES

@@ -14,6 +14,7 @@ from simnet.workload.ops import Category, Comm, Compute, Op, Start, Wait, many
 from simnet.workload.passes import Around, CommTable, PassTemplate, StageJob, pass_template
 from simnet.workload.replicas import Bucket, chunk_buckets, gather_comm, merged, norm_comm, reduce_comm
 from simnet.workload.schedule import Pass
+from simnet.workload.sharded_passes import sharded_passes
 from simnet.workload.shards import gradient_bytes
 
 Ints = npt.NDArray[np.int64]
@@ -22,6 +23,8 @@ _START, _WAIT, _OTHER = range(3)
 
 def stage_operations(job: StageJob, passes: tuple[Pass, ...], table: CommTable) -> tuple[Op, ...]:
     """Return all operations of a stage: gather, passes, reduce, gradient norm, optimizer."""
+    if job.workload.shards_parameters:
+        return (*sharded_passes(job, passes, table), *_close(job, [], [], table))
     templates = _templates(job, table)
     chunks = range(job.layout.num_chunks)
     buckets = [chunk_buckets(job.workload, job.layout, job.stage, chunk, replicas=job.replicas) for chunk in chunks]
@@ -205,7 +208,7 @@ def _reduced(template: PassTemplate, item: Pass, buckets: tuple[Bucket, ...], re
 def _close(job: StageJob, buckets: list[tuple[Bucket, ...]], reduces: list[list[int]], table: CommTable) -> list[Op]:
     """Return what follows the last pass: reductions, tied embedding, gradient norm, optimizer."""
     ops: list[Op] = [Wait(comm=comm, instance=0) for of_chunk in reversed(reduces) for comm in reversed(of_chunk)]
-    if job.replicas > 1 and not reduces:
+    if job.replicas > 1 and not reduces and not job.workload.shards_parameters:
         comms = [
             reduce_comm(job.workload, bucket, stage=job.stage, name="") for of_chunk in buckets for bucket in of_chunk
         ]

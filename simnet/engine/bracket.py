@@ -11,7 +11,7 @@ Hence any schedule that reproduces itself is a bound; it is found from below, by
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,10 +26,14 @@ from simnet.engine.segments import Names, Ranges, Segments, distinct, last_left,
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-MAX_PASSES = 8
+MAX_PASSES = 10
 """Passes that may still grow; then nothing is assumed but the order of the program."""
 AHEAD = 1e-3
-"""Relative: what grows is assumed to grow by this much more, which saves passes."""
+"""Relative: what grows is assumed to grow by this much more, and twice as much each pass, so that passes are few."""
+FORESIGHT = 0.5
+"""Of the growth of the step from one pass to the next, what is assumed to come yet."""
+ROUGH_PASSES = 1
+"""Passes until what grows does so in rows of alike uses."""
 ROUNDING = 1e-12
 """Relative: a growth this small is none."""
 
@@ -45,14 +49,25 @@ class _Assumed:
     left_s: list[FloatArray]
     """Per role: when the last actor has left each segment."""
 
-    def grow(self, other: _Assumed) -> bool:
-        """Raise to what another schedule shows; True if that is more."""
+    def grow(self, other: _Assumed, ahead: float = AHEAD) -> bool:
+        """Raise to what another schedule shows, and by so much more where that is more; True if it is."""
         has_grown = False
         for mine, its in zip(self._parts(), other._parts(), strict=True):
             more = its > mine * (1 + ROUNDING)
             has_grown |= bool(more.any())
-            mine[more] = its[more] * (1 + AHEAD)
+            mine[more] = its[more] * (1 + ahead)
         return has_grown
+
+    def level(self, longest_s: FloatArray, transfer: IntArray) -> None:
+        """Raise the longest stays of a transfer that were alike before to the largest that they have come to.
+
+        One stay in a row of alike ones grows because the one before it has: they would all follow, one a pass.
+        """
+        order = np.lexsort((longest_s, transfer))
+        is_new = np.ones(len(order), dtype=bool)
+        is_new[1:] = (np.diff(transfer[order]) != 0) | (np.diff(longest_s[order]) != 0)
+        most = np.maximum.reduceat(self.longest_s[order], np.flatnonzero(is_new))
+        self.longest_s[order] = most[np.cumsum(is_new) - 1]
 
     def _parts(self) -> list[FloatArray]:
         return [self.end_s, self.longest_s, *self.left_s]
@@ -75,10 +90,15 @@ def slowest(flat: Flat, lone: Sequence[FloatArray], blocks: Blocks, fast: Timing
     bound = _Bound(flat, lone, blocks, fast)
     assumed = bound.seen(guess)
     assumed.grow(bound.seen(fast))
-    for _ in range(MAX_PASSES):
+    last_s = guess.step_time_s
+    for number in range(MAX_PASSES):
         found = run_flat(flat, bound.durations(assumed))
-        if not assumed.grow(bound.seen(found)):
+        growth, before_s = found.step_time_s / last_s - 1, assumed.longest_s.copy()
+        if not assumed.grow(bound.seen(found), max(AHEAD * 2**number, FORESIGHT * growth)):
             return found
+        if number >= ROUGH_PASSES:
+            assumed.level(before_s, bound.transfer)
+        last_s = max(last_s, found.step_time_s)
     for part in (assumed.end_s, assumed.longest_s, *assumed.left_s):
         part.fill(np.inf)
     return run_flat(flat, bound.durations(assumed))
@@ -93,7 +113,7 @@ class _Bound:
         self.crowds = Crowds(flat, lone, blocks)
         self._first = np.concatenate([[0], np.cumsum([len(begin) for begin in fast.begin])[:-1]]).astype(np.int64)
         self._begin_s = np.minimum.reduceat(np.concatenate(fast.begin), self._first) if fast.begin else _NONE
-        self._transfer = np.array([use.transfer for use in flat.uses], dtype=np.int64)
+        self.transfer = np.array([use.transfer for use in flat.uses], dtype=np.int64)
         self._whole = are_whole(program)
         self._alone = [self._durations_of(t, lone[record.geometry]) for t, record in enumerate(program.transfers)]
         kinds = self.crowds.of_transfer
@@ -106,6 +126,10 @@ class _Bound:
         self._places = self._of_kinds()
         self._sets: dict[tuple[frozenset[int], int, bytes], Sets] = {}
         self._known: dict[tuple[int, bytes], FloatArray] = {}
+        self._transfers: list[int] = self.transfer.tolist()
+        self._seen: dict[int, IntArray] = {}
+        self._slow: list[dict[int, FloatArray]] = [{} for _ in flat.uses]
+        self._found = [self._alone[transfer] for transfer in self._transfers]
 
     def _least_wait(self, transfer: int, role: int) -> float:
         wait = self.flat.joints[transfer].waits.get(role)
@@ -138,25 +162,30 @@ class _Bound:
     def durations(self, assumed: _Assumed) -> list[FloatArray]:
         """Most that each bundle of each use takes when nothing passes what is assumed [s]."""
         own, beside = self._neighbours(assumed)
-        parts: dict[int, list[tuple[int, FloatArray]]] = {}
-        found = [self._alone[transfer] for transfer in self._transfer.tolist()]
-        known: dict[tuple[int, ...], FloatArray] = {}
-        for role, kind, places in self._places:
+        changed: set[int] = set()
+        for part, (role, kind, places) in enumerate(self._places):
             use = self._segments[role].stays.use[places]
             masks = [own[role][:, places], *(beside[other][:, use] for other in self.crowds.roles[kind])]
-            columns = np.concatenate([self._whole[self._transfer[use]][None], *masks])
-            first, which = distinct(columns)
+            columns = np.concatenate([self._whole[self.transfer[use]][None], *masks])
+            last = self._seen.get(part)
+            # From one pass to the next most neighbours stay what they were.
+            is_known = last is not None and last.shape == columns.shape
+            new = np.flatnonzero((columns != last).any(axis=0)) if is_known else np.arange(len(use))
+            self._seen[part] = columns
+            first, which = distinct(columns[:, new])
             bounds = np.cumsum([1, *(len(mask) for mask in masks)])
-            rates = [self._rates(kind, columns[:, k], bounds) for k in first.tolist()]
-            for u, number in zip(use.tolist(), which.tolist(), strict=True):
-                parts.setdefault(u, []).append((kind, rates[number]))
-        transfers = self._transfer.tolist()
-        for u, slow in parts.items():
-            key = (transfers[u], *[id(rates) for _, rates in slow])
+            rates = [self._rates(kind, columns[:, new[k]], bounds) for k in first.tolist()]
+            for u, number in zip(use[new].tolist(), which.tolist(), strict=True):
+                self._slow[u][kind] = rates[number]
+                changed.add(u)
+        known: dict[tuple[int, ...], FloatArray] = {}
+        for u in changed:
+            slow, transfer = self._slow[u], self._transfers[u]
+            key = (transfer, *[id(rates) for rates in slow.values()])
             if key not in known:
-                known[key] = self._combined(transfers[u], slow)
-            found[u] = known[key]
-        return found
+                known[key] = self._combined(transfer, slow)
+            self._found[u] = known[key]
+        return self._found
 
     def _neighbours(self, assumed: _Assumed) -> tuple[list[IntArray], list[IntArray]]:
         """Return masks of sets, by role: what the starter of each stay, or anyone beside each use, has under way."""
@@ -171,9 +200,9 @@ class _Bound:
             beside.append(table.union(low, np.searchsorted(one.entered_s, assumed.end_s)))
         return own, beside
 
-    def _combined(self, transfer: int, slow: list[tuple[int, FloatArray]]) -> FloatArray:
+    def _combined(self, transfer: int, slow: Mapping[int, FloatArray]) -> FloatArray:
         rate = self.lone[self.flat.program.transfers[transfer].geometry].copy()
-        for kind, rates in slow:
+        for kind, rates in slow.items():
             rate[self.crowds.kinds[kind].tasks] = rates
         return self._durations_of(transfer, rate)
 

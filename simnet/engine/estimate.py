@@ -9,13 +9,12 @@ has moved is carried as a share of its own, so that replicas keep their differen
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.fair_sets import FairSets
+from simnet.engine.fair_sets import Counts, FairSets, Takes, median
 from simnet.engine.flatten import COMPUTE, START, Flat
 
 FloatArray = NDArray[np.float64]
@@ -41,10 +40,10 @@ class _Stream:
     left: FloatArray
     """Share that each bundle has yet to move, as of ``since_s``; negative where it was done before."""
     takes_s: FloatArray
-    """What each bundle takes in all at the present rates."""
-    fair_s: FloatArray
+    """What each bundle takes in all at the present rates; empty before there are any."""
+    fair: Takes | None = None
     """The same if all replicas were at it at once."""
-    apart_s: FloatArray
+    apart: Takes | None = None
     """The same if the other replicas were out of the way."""
     together: float = -1.0
     """Share of the replicas that are at it at the same time as the one in the middle; negative where not asked yet."""
@@ -137,7 +136,7 @@ class _Clock:
             self._done(use, begin, free)
             return
         self._order += 1
-        heapq.heappush(self._heap, (_median(begin), self._order, None, (use, begin)))
+        heapq.heappush(self._heap, (median(begin), self._order, None, (use, begin)))
 
     def _done(self, use: int, begin: FloatArray, moving: FloatArray) -> None:
         self.found[use] = self._latency[self._transfer[use]] + moving
@@ -157,8 +156,6 @@ class _Clock:
             since_s=now,
             left=np.ones(len(begin)),
             takes_s=_EMPTY,
-            fair_s=_EMPTY,
-            apart_s=_EMPTY,
         )
         self._streams.setdefault(geometry, []).append(stream)
         self._active |= 1 << geometry
@@ -182,33 +179,40 @@ class _Clock:
         while todo:
             component = sets.component(todo & -todo, active)
             todo &= ~component
-            counts = tuple((g, len(self._streams[g])) for g in _bits(component))
-            above = tuple((g, len(self._streams[g])) for g in _bits(sets.above(component) & active & ~component))
+            counts = self._counts(component)
+            above = self._counts(sets.above(component) & active & ~component)
             rates, apart = sets.rates(counts, above), sets.apart(counts, above)
             for geometry, _ in counts:
                 for stream in self._streams[geometry]:
-                    fair_s = sets.takes(rates, stream.transfer)
-                    apart_s = fair_s if apart is rates else sets.takes(apart, stream.transfer)
-                    if fair_s is not stream.fair_s or apart_s is not stream.apart_s:
-                        self._set_rate(stream, fair_s, apart_s, now)
+                    fair = sets.takes(rates, stream.transfer)
+                    beside = fair if apart is rates else sets.takes(apart, stream.transfer)
+                    if fair is not stream.fair or beside is not stream.apart:
+                        self._set_rate(stream, fair, beside, now)
 
-    def _set_rate(self, stream: _Stream, fair_s: FloatArray, apart_s: FloatArray, now: float) -> None:
-        stream.fair_s, stream.apart_s = fair_s, apart_s
-        takes_s = fair_s
-        if apart_s is not fair_s:
+    def _counts(self, mask: int) -> Counts:
+        return tuple([(g, len(self._streams[g])) for g in self.sets.members(mask)])
+
+    def _set_rate(self, stream: _Stream, fair: Takes, apart: Takes, now: float) -> None:
+        is_new = stream.fair is None
+        stream.fair, stream.apart = fair, apart
+        if apart is fair:
+            takes_s = fair.each_s
+        else:
             if stream.together < 0:
-                stream.together = _together(stream.begin_s, fair_s, apart_s)
-            takes_s = stream.together * fair_s + (1 - stream.together) * apart_s
-        if len(stream.takes_s):
-            passed = now - stream.since_s
+                stream.together = _together(stream.begin_s, fair.middle_s, apart.middle_s)
+            takes_s = apart.each_s + stream.together * (fair.each_s - apart.each_s)
+        if is_new:
+            stays = fair.middle_s if apart is fair else median(takes_s)
+        else:
             # What is done keeps its end: counted in the new pace, from now on.
-            left = stream.left - passed / stream.takes_s
+            left = stream.left - (now - stream.since_s) / stream.takes_s
             over = left < 0
             if over.any():
                 left[over] *= stream.takes_s[over] / takes_s[over]
             stream.left = left
+            stays = median(left * takes_s)
         stream.since_s, stream.takes_s = now, takes_s
-        stream.leaves_s = max(now, now + _median(stream.left * takes_s))
+        stream.leaves_s = max(now, now + stays)
         self._order += 1
         heapq.heappush(self._heap, (stream.leaves_s, self._order, stream, None))
 
@@ -216,34 +220,16 @@ class _Clock:
 _EMPTY = np.zeros(0)
 
 
-def _together(begin_s: FloatArray, fair_s: FloatArray, apart_s: FloatArray) -> float:
+def _together(begin_s: FloatArray, most_s: float, least_s: float) -> float:
     """Share of a stay of the middle one that the others spend on it as well, on average.
 
     The stay is as long as what is shared makes it; the longest that fits is taken.
     """
-    away = np.abs(begin_s - _median(begin_s))
-    most, least = _median(fair_s), _median(apart_s)
-    share, stay = 1.0, most
+    away = np.abs(begin_s - median(begin_s))
+    share, stay = 1.0, most_s
     for _ in range(ROUNDS):
         last, share = share, float(np.add.reduce(np.maximum(1 - away / stay, 0.0))) / len(away)
         if last - share < SETTLED:
             break
-        stay = share * most + (1 - share) * least
+        stay = share * most_s + (1 - share) * least_s
     return share
-
-
-def _median(values: FloatArray) -> float:
-    if len(values) == 1:
-        return float(values[0])
-    ordered = values.copy()
-    ordered.sort()
-    return ordered.item(len(ordered) // 2)
-
-
-def _bits(mask: int) -> Sequence[int]:
-    found = []
-    while mask:
-        lowest = mask & -mask
-        found.append(lowest.bit_length() - 1)
-        mask ^= lowest
-    return found

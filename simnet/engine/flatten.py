@@ -7,8 +7,9 @@ passed over many times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,11 @@ class Use:
     instance: int
 
 
+_ADD, _MEET, _WAIT, _BEGIN, _GATHER, _JOIN, _NOTHING = range(7)
+_Pass: TypeAlias = tuple[int, int, Any, int]
+"""What to do, role, with what, and use: see ``run_flat``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Flat:
     """A program in an order in which its operations can be carried out one by one."""
@@ -45,6 +51,8 @@ class Flat:
     """Per transfer."""
     computations: tuple[dict[int, FloatArray], ...]
     """Per role and operation: what a computation takes each actor [s]."""
+    passes: tuple[_Pass, ...]
+    """What a pass does for each operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,12 +88,14 @@ def flatten(program: Program) -> Flat:
     stuck = [role.name for role, pc in zip(program.roles, walk.pc, strict=True) if pc < len(role.ops)]
     if stuck:
         raise TopologyError(Problem(message="ranks wait for ever", found=", ".join(stuck)))
+    computations = tuple(_computations(program))
     return Flat(
         program=program,
         ops=tuple(walk.found),
         uses=tuple(walk.uses),
         joints=found,
-        computations=tuple(_computations(program)),
+        computations=computations,
+        passes=tuple(_passes(walk, found, computations)),
     )
 
 
@@ -147,38 +157,60 @@ def run_flat(flat: Flat, durations: Sequence[FloatArray]) -> Timing:
     TopologyError
         When a transfer never ends.
     """
-    program, by_transfer = flat.program, flat.joints
-    now = [np.zeros(role.num_actors) for role in program.roles]
-    took = flat.computations
+    now = [np.zeros(role.num_actors) for role in flat.program.roles]
     begin: list[FloatArray] = []
     end: list[FloatArray] = []
     after: list[FloatArray] = []
     started: dict[int, dict[int, FloatArray]] = {}
-    transfers = [use.transfer for use in flat.uses]
-    for kind, role, pc, use in flat.ops:
-        if kind == COMPUTE:
-            now[role] = now[role] + took[role][pc]
-        elif kind == WAIT:
-            one = by_transfer[transfers[use]].waits.get(role)
-            if one is not None:
-                now[role] = one.released(now[role], end[use])
-        elif use >= 0:
-            one_joint = by_transfer[transfers[use]]
-            if one_joint.alone is not None:
-                at = one_joint.alone.gather(now[role])
-            else:
-                seen = started.setdefault(use, {})
-                seen[role] = now[role]
-                if len(seen) < len(one_joint.starts):
-                    after.append(now[role])
-                    continue
-                at = one_joint.begin(seen)
-                del started[use]
+    for what, role, value, use in flat.passes:
+        mine = now[role]
+        if what == _MEET:
+            mine = now[role] = np.maximum(mine, end[use])
+        elif what == _BEGIN:
             # Uses are numbered in the order in which they begin.
+            begin.append(mine)
+            end.append(mine + durations[use])
+        elif what == _ADD:
+            mine = now[role] = mine + value
+        elif what == _WAIT:
+            mine = now[role] = value.released(mine, end[use])
+        elif what == _GATHER:
+            at = value.gather(mine)
             begin.append(at)
             end.append(at + durations[use])
-        after.append(now[role])
+        elif what == _JOIN:
+            seen = started.setdefault(use, {})
+            seen[role] = mine
+            if len(seen) == len(value.starts):
+                at = value.begin(started.pop(use))
+                begin.append(at)
+                end.append(at + durations[use])
+        after.append(mine)
     return _timing(now, after, begin, end)
+
+
+def _passes(walk: _Walk, joints: Sequence[Joint], computations: Sequence[dict[int, FloatArray]]) -> Iterator[_Pass]:
+    """Plain cases, by far the most, apart from those that look things up."""
+    for kind, role, pc, use in walk.found:
+        joint = joints[walk.uses[use].transfer] if use >= 0 else None
+        if kind == COMPUTE:
+            yield _ADD, role, computations[role][pc], use
+        elif joint is None:
+            yield _NOTHING, role, None, use
+        elif kind == WAIT:
+            wait = joint.waits.get(role)
+            if wait is None:
+                yield _NOTHING, role, None, use
+            elif wait.members is None and wait.bundles.is_same:
+                yield _MEET, role, None, use
+            else:
+                yield _WAIT, role, wait, use
+        elif joint.alone is None:
+            yield _JOIN, role, joint, use
+        elif joint.alone.is_same:
+            yield _BEGIN, role, None, use
+        else:
+            yield _GATHER, role, joint.alone, use
 
 
 def _timing(now: list[FloatArray], after: list[FloatArray], begin: list[FloatArray], end: list[FloatArray]) -> Timing:

@@ -28,6 +28,11 @@ class Largest:
     first: IntArray | None
     """Where each entry's part of ``index`` begins; None if each is one long."""
 
+    @property
+    def is_same(self) -> bool:
+        """Whether each entry is the one of the other vector in its place."""
+        return self.index is None and self.first is None
+
     def gather(self, values: FloatArray) -> FloatArray:
         """Return the largest for each entry."""
         taken = values if self.index is None else values.take(self.index)

@@ -120,14 +120,14 @@ class _Clocks:
         self.started: list[list[tuple[int, int, int]]] = [[] for _ in range(count)]
         self._waits: dict[tuple[int, int], int] = {}
         self._pcs: list[list[int]] = [[] for _ in range(count)]
-        self._history: list[list[list[int]]] = [[] for _ in range(count)]
+        self._history: list[list[IntArray]] = [[] for _ in range(count)]
         self._columns: list[IntArray] = []
 
     def run(self) -> None:
         """Pass over the step once."""
         count = len(self.flat.program.roles)
-        clock = [[0] * count for _ in range(count)]
-        said: dict[tuple[int, int], list[int]] = {}
+        clock = [np.zeros(count, dtype=np.int64) for _ in range(count)]
+        said: dict[tuple[int, int], IntArray] = {}
         for place, (kind, role, pc, use) in enumerate(self.flat.ops):
             mine = clock[role]
             mine[role] = pc + 1
@@ -137,7 +137,7 @@ class _Clocks:
             elif kind == WAIT:
                 self._waits[use, role] = pc
                 for other in self.known[self.flat.uses[use].transfer].tells.get(role, ()):
-                    mine = clock[role] = [max(pair) for pair in zip(mine, said[use, other], strict=True)]
+                    np.maximum(mine, said[use, other], out=mine)
                 self._pcs[role].append(pc + 1)
                 self._history[role].append(mine.copy())
         self._columns = [np.array(rows, dtype=np.int64).reshape(-1, count) for rows in self._history]

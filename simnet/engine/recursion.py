@@ -73,7 +73,7 @@ class _Recorder:
     def __init__(self, flat: Flat, timing: Timing) -> None:
         self.flat, self.timing = flat, timing
         self.program = flat.program
-        self._spent: list[dict[str, float]] = [{} for _ in self.program.roles]
+        self._spent: list[dict[str, FloatArray]] = [{} for _ in self.program.roles]
         self._spans: list[TraceSpan] = []
 
     def trace(self, sets: FairSets) -> StepTrace:
@@ -86,13 +86,13 @@ class _Recorder:
             elif kind != START:
                 self._wait(role, pc, use, now[role], after)
             now[role] = after
-        for spent, end in zip(self._spent, now, strict=True):
-            spent[BUBBLE] = spent.get(BUBBLE, 0.0) + float((timing.step_time_s - end).mean())
+        for role, end in enumerate(now):
+            self._spend(role, BUBBLE, timing.step_time_s - end)
         runs = np.bincount([use.transfer for use in self.flat.uses], minlength=len(program.transfers))
         moved = tuple(count * t.size_bytes for count, t in zip(runs.tolist(), program.transfers, strict=True))
         return StepTrace(
             step_time_s=timing.step_time_s,
-            time_by_category_s=tuple(self._spent),
+            time_by_category_s=tuple({name: float(s.mean()) for name, s in one.items()} for one in self._spent),
             finish_s=timing.finish_s,
             spans=tuple(self._spans),
             flows=tuple(self._flows()),
@@ -125,8 +125,11 @@ class _Recorder:
         self._span(role, pc, float(middle[0]), float(after[0]), "exposed")
 
     def _spend(self, role: int, category: str, seconds: FloatArray) -> None:
-        spent = self._spent[role]
-        spent[category] = spent.get(category, 0.0) + float(np.add.reduce(seconds)) / len(seconds)
+        spent = self._spent[role].get(category)
+        if spent is None:
+            self._spent[role][category] = seconds.copy()
+        else:
+            np.add(spent, seconds, out=spent)
 
     def _span(self, role: int, pc: int, start_s: float, end_s: float, kind: str) -> None:
         if end_s > start_s:

@@ -81,7 +81,9 @@ def _rows(timing: Timing, stays: Stays) -> FloatArray:
     """When each actor is at each start, shape (num_segments, num_actors) [s]."""
     if not len(stays.place):
         return np.zeros((0, 1))
-    return np.stack([timing.after[place] for place in stays.place.tolist()])
+    # Joined and cut anew: much quicker than stacking thousands of short rows.
+    after = timing.after
+    return np.concatenate([after[place] for place in stays.place.tolist()]).reshape(len(stays.place), -1)
 
 
 def _progress(flat: Flat, role: int, least_s: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """A whole step, machine included, at sizes that buyers ask for: counts are asserted, CPU seconds printed.
 
-Llama 3.1 405B in FP8, TP 8 in the node, PP 16 x 8 virtual stages, 16 micro-batches, on three-tier rail-optimised trees:
-16,384 H100 on QM9700, 131,072 B300 on Q3400. A defect may add at most one replica's events.
+The step of ``reference_step.py`` on three-tier rail-optimised trees: 16,384 H100 on QM9700, 131,072 B300 on Q3400. A
+defect may add at most one replica's events.
 """
 
 from __future__ import annotations
@@ -19,27 +19,13 @@ from simnet.engine.executor import run_program
 from simnet.engine.program import ActorSets, Geometry, Program, Role, Transfer
 from simnet.runner.case import lower_on, prepare
 from simnet.spec.collectives import load_collectives
-from simnet.spec.load import expand, load_scenario
 from simnet.topology.build import build_cluster
 from simnet.workload.ops import Category, Start, Wait
+from tests.bench.reference_step import reference_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.benchmark(timer=time.process_time, warmup=False)]
 MEBIBYTE = 2**20
 GIB = 2**30
-SCENARIO = """
-name: large
-question: How long does a step take to simulate?
-topology: {{from: {topology}, nodes: {nodes}}}
-workload:
-  model: llama-3.1-405b
-  sequence_length: 8192
-  precision: fp8
-  parallelism: {{tp: 8, pp: 16, virtual_stages: 8}}
-  batch: {{num_micro_batches: 16}}
-  layout: {{embedding_counts_as_layer: true, loss_counts_as_layer: true}}
-  gradient_dtype: bf16
-  rank_order: tp-cp-pp-dp
-"""
 MACHINES = {"16,384 H100": ("hgx-h100", 2048), "131,072 B300": ("hgx-b300", 16384)}
 PASSES = 2 * 16 * 8 * 16
 """Passes of a replica: forward and backward of 16 micro-batches over 8 chunks of 16 stages."""
@@ -68,9 +54,7 @@ def simulate(case, defect=""):
 @pytest.fixture(scope="module", params=MACHINES.values(), ids=MACHINES.keys())
 def case(request, tmp_path_factory):
     topology, nodes = request.param
-    path = tmp_path_factory.mktemp("large") / "large.yaml"
-    path.write_text(SCENARIO.format(topology=topology, nodes=nodes))
-    (one,) = expand(load_scenario(path))
+    one = reference_step(tmp_path_factory.mktemp("large"), topology, nodes)
     prepare(one)  # reads the catalogue once
     return one
 

@@ -98,6 +98,25 @@ def validate(
 
 
 @app.command()
+def explain(
+    topology: Annotated[str, typer.Argument(help="Name or path of a topology, as it should be.")],
+    *,
+    measured: Annotated[Path, typer.Option(help="Log of nccl-tests, or a CSV table of them.", **_TABLE)],
+    op: Annotated[str, typer.Option(help="Operation, if the file does not say it or has several.")] = "",
+    ranks: Annotated[
+        str, typer.Option(metavar="GPUS", help="GPUs that took part: a count, or 0-7,16-23; else as the file says.")
+    ] = "",
+    sets: SetOption = None,
+    json: JsonOption = False,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it; the ending tells the format.")] = None,
+) -> None:
+    """Say which single fault explains a measured table, or that none does."""
+    from simnet.cli.explain import explain_table
+
+    explain_table(topology, measured=measured, op=op, ranks=ranks, sets=sets or (), as_json=json, plot=plot)
+
+
+@app.command()
 def calibrate(
     *,
     runs: Annotated[

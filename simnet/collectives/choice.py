@@ -59,7 +59,7 @@ def choose(
     algorithm
         ``auto``, or one that is set; then only the protocol is chosen.
     excluded
-        Algorithms that are switched off, as by ``NCCL_NVLS_ENABLE=0``.
+        Algorithms and protocols that are switched off, as by ``NCCL_NVLS_ENABLE=0`` or ``NCCL_PROTO``.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def choose(
     names.check_algorithm(op, algorithm)
     if machine.num_ranks == 1:
         return Choice(algorithm=names.RING, protocol="simple", channels=0, why="one rank: nothing to move")
-    possible = [pair for pair in candidates(op, machine, constants) if pair[0] not in excluded]
+    possible = [pair for pair in candidates(op, machine, constants) if not set(pair) & set(excluded)]
     if algorithm != names.AUTO:
         _check_can_run(op, algorithm, machine, constants)
         possible = [pair for pair in possible if pair[0] == algorithm] or [(algorithm, "simple")]

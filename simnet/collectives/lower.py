@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -26,6 +28,7 @@ def lower(
     *,
     constants: CollectiveConstants,
     algorithm: str = names.AUTO,
+    excluded: Collection[str] = (),
     repeats: int = 1,
     known: Known | None = None,
 ) -> TaskSet:
@@ -45,6 +48,8 @@ def lower(
         Constants of the GPU generation.
     algorithm
         ``auto``, or one of :data:`simnet.collectives.names.ALGORITHMS`.
+    excluded
+        Algorithms and protocols that are switched off.
     repeats
         So many collectives of ``size_bytes / repeats`` back to back: latency and choice are theirs.
     known
@@ -62,7 +67,7 @@ def lower(
     names.check_algorithm(op, algorithm)
     gpu = np.atleast_2d(np.asarray(groups, dtype=np.int32))
     shapes = (Known() if known is None else known).shapes(fabric, gpu)
-    parts = [_lower_shape(fabric, op, shape, size_bytes, constants, algorithm, repeats) for shape in shapes]
+    parts = [_lower_shape(fabric, op, shape, size_bytes, constants, algorithm, excluded, repeats) for shape in shapes]
     tasks = concatenate(parts)
     return tasks if len(parts) == 1 else select(tasks, np.argsort(tasks.group, kind="stable"))
 
@@ -74,10 +79,11 @@ def _lower_shape(
     size_bytes: float,
     constants: CollectiveConstants,
     algorithm: str,
+    excluded: Collection[str],
     repeats: int,
 ) -> TaskSet:
     machine, groups = shape.machine, shape.groups
-    choice = choose(op, machine, size_bytes / repeats, constants, algorithm=algorithm)
+    choice = choose(op, machine, size_bytes / repeats, constants, algorithm=algorithm, excluded=excluded)
     cost = terms(op, choice.algorithm, choice.protocol, machine, size_bytes / repeats, constants)
     traffic = shape.traffic(fabric, op, choice.algorithm)
     part, between = traffic.part, traffic.between

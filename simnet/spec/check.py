@@ -11,6 +11,7 @@ from simnet.errors import Problem, SpecError
 from simnet.spec.base import SpecModel
 from simnet.spec.collectives import CollectivesPart
 from simnet.spec.compute import ComputePart
+from simnet.spec.faults import FaultConstants
 from simnet.spec.known_error import KnownErrorPart
 from simnet.spec.load import build, expand, load_scenario, read_yaml
 from simnet.spec.located import FROM, Located
@@ -47,6 +48,7 @@ _KINDS: dict[str, type[SpecModel]] = {
     "collective constants": CollectivesPart,
     "compute constants": ComputePart,
     "known errors": KnownErrorPart,
+    "fault constants": FaultConstants,
 }
 
 

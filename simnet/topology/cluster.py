@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from simnet.topology.arithmetic import ArithmeticRouter
 from simnet.topology.census import Census, take_census
 from simnet.topology.fabric import Fabric
 from simnet.topology.graph import build_graph, read_back
-from simnet.topology.links import Links, Nodes, link_bandwidths, link_rows, section_starts
+from simnet.topology.links import Links, Nodes, chosen_rows, link_bandwidths, link_rows, section_starts
 from simnet.topology.resources import Resources
 from simnet.topology.search import searched_fabric
 from simnet.topology.wire import wire
@@ -114,6 +115,48 @@ class Cluster:
     def cut_link(self, a: str, b: str) -> None:
         """Take all bandwidth from the link between two nodes; errors as :meth:`scale_link`."""
         self.scale_link(a, b, 0.0)
+
+    def limit_links(
+        self,
+        link_class: str,
+        *,
+        factor: float = 1.0,
+        most_bytes_per_s: float = math.inf,
+        rails: Collection[int] | None = None,
+        domains: Collection[int] | None = None,
+    ) -> None:
+        """Slow all links of a class down, in both directions.
+
+        Parameters
+        ----------
+        link_class
+            A word of :data:`simnet.topology.wiring.LINK_CLASSES`.
+        factor
+            Multiplies their bandwidth.
+        most_bytes_per_s
+            What each carries afterwards at most, in each direction [bytes/s].
+        rails, domains
+            Rails and scale-up domains whose links are meant; all unless given. Links between
+            switches belong to none.
+
+        Raises
+        ------
+        TopologyError
+            If there is no such class, or the factor is no number from 0 up.
+        """
+        if not math.isfinite(factor) or factor < 0:
+            raise TopologyError(Problem(message="a factor is finite and not negative", found=str(factor)))
+        rows = chosen_rows(self.wiring, self._rows, self._nodes, link_class, rails, domains)
+        if self._graph is None:
+            for rates in (self._up, self._down):
+                rates[rows] = np.minimum(rates[rows] * factor, most_bytes_per_s)
+            return
+        for row in rows.tolist():
+            one, two = (self._nodes.name(int(end[row])) for end in (self._rows.low, self._rows.high))
+            for a, b in ((one, two), (two, one)):
+                if self._graph.has_edge(a, b):
+                    edge = self._graph.edges[a, b]
+                    edge["bandwidth"] = min(edge["bandwidth"] * factor, most_bytes_per_s)
 
     def compile(self, routing: Routing | None = None, seed: int = 0) -> Fabric:
         """Return the fabric as it is now, for simulation.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from simnet.errors import Problem, TopologyError
-from simnet.topology.wiring import GPU_NIC, NIC_LEAF, NVLINK, Floats, Ints, Wiring, offsets
+from simnet.topology.wiring import GPU_NIC, LINK_CLASSES, NIC_LEAF, NVLINK, Floats, Ints, Wiring, offsets
 
 KINDS = ("gpu", "nvswitch", "nic", "leaf", "spine", "core", "join")
 """Kinds of nodes in the order in which nodes are numbered; join switches are of kind core in the graph."""
@@ -191,6 +192,43 @@ def link_rows(wiring: Wiring, nodes: Nodes) -> Links:
                                      np.tile(wiring.nic_down_latency, wiring.num_planes)]
                                     + [tier.down_latency[element] for tier, element in tiers]),
     )  # fmt: skip
+
+
+def chosen_rows(
+    wiring: Wiring,
+    rows: Links,
+    nodes: Nodes,
+    link_class: str,
+    rails: Collection[int] | None,
+    domains: Collection[int] | None,
+) -> Ints:
+    """Return the rows of a class of links, of some rails and domains only if they are given.
+
+    Raises
+    ------
+    TopologyError
+        If there is no such class.
+    """
+    if link_class not in LINK_CLASSES:
+        raise TopologyError(
+            Problem(message="no such class of links", found=f'"{link_class}"', allowed=", ".join(LINK_CLASSES))
+        )
+    number = LINK_CLASSES.index(link_class)
+    found = np.flatnonzero(rows.link_class == number)
+    if rails is None and domains is None:
+        return found
+    if number > NIC_LEAF:
+        return found[:0]
+    if number == NVLINK:
+        rail, domain = wiring.gpu_rail[rows.low[found]], wiring.gpu_domain[rows.low[found]]
+    else:
+        nic = (rows.high if number == GPU_NIC else rows.low)[found] - nodes.first["nic"]
+        rail, domain = wiring.nic_rail[nic], wiring.nic_domain[nic]
+    keep = np.ones(len(found), dtype=bool)
+    for own, wanted in ((rail, rails), (domain, domains)):
+        if wanted is not None:
+            keep &= np.isin(own, list(wanted))
+    return found[keep]
 
 
 def _nvlink_multiplicity(wiring: Wiring) -> Ints:

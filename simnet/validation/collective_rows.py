@@ -106,8 +106,7 @@ def machine_of_row(row: MeasuredCollective) -> Machine | str:
     constants = constants_of(row)
     if constants is None:
         return f"no GPU part for {row.gpu_model or 'a GPU that is not named'}"
-    whole_domain = row.network == "none" or row.nvlink_domain > _SMALL_DOMAIN
-    local = min(row.num_gpus, row.nvlink_domain if whole_domain else min(row.gpus_per_node, row.nvlink_domain))
+    local = nvlink_ranks_of_row(row)
     nodes = row.num_gpus // local
     if nodes * local != row.num_gpus:
         return f"{row.num_gpus} GPUs do not fill nodes of {local}"
@@ -128,6 +127,12 @@ def machine_of_row(row: MeasuredCollective) -> Machine | str:
         nic_bytes_per_s=nic * kind.efficiency.si / plain if nodes > 1 else math.inf,
         network_latency_s=constants.latency.network_path_included.si + kind.latency.si if nodes > 1 else 0.0,
     )
+
+
+def nvlink_ranks_of_row(row: MeasuredCollective) -> int:
+    """Return the ranks of a row that NVLink joins."""
+    whole_domain = row.network == "none" or row.nvlink_domain > _SMALL_DOMAIN
+    return min(row.num_gpus, row.nvlink_domain if whole_domain else min(row.gpus_per_node, row.nvlink_domain))
 
 
 def algorithm_of_row(row: MeasuredCollective) -> str:

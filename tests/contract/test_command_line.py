@@ -10,6 +10,7 @@ from simnet.cli import app, run_command
 VERBS = {
     "calibrate": {"--runs", "--cross-validate", "--json"},
     "check": {"files"},
+    "explain": {"topology", "--measured", "--op", "--ranks", "--set", "--json", "--plot"},
     "list": {"--json"},
     "new": {"name", "-o", "--out"},
     "run": {"scenario", "-o", "--out", "--set", "--jobs", "--json"},

@@ -1,0 +1,91 @@
+"""A measured table against the healthy prediction and the best fault."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simnet.plot import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from simnet.validation.explain import Explanation
+
+HEIGHT_IN = 3.9
+_MIB, _GIB, _KIB = 2.0**20, 2.0**30, 2.0**10
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+
+
+def plot_explanation(found: Explanation, *, ax: Axes | None = None) -> Axes:
+    """Return size over time [GB/s] of every row by its size: measured, healthy and under the best fault.
+
+    Parameters
+    ----------
+    found : what was measured and how faults predict it; each operation has a marker of its own.
+    ax : Axes to draw on; a new figure if None.
+    """
+    ax = ax or style.new_axes(height_in=HEIGHT_IN)
+    healthy = next(one for one in found.candidates if one.name == "healthy")
+    best = found.candidates[0] if not found.causes else next(
+        one for one in found.candidates if one.name == found.causes[0]
+    )  # fmt: skip
+    lines = [("healthy", healthy.predicted_s, style.MUTED, "--")]
+    if best is not healthy:
+        lines.append((best.title, best.predicted_s, style.MODULAR, "-"))
+    for place, op in enumerate(dict.fromkeys(found.op)):
+        rows = sorted((index for index, own in enumerate(found.op) if own == op), key=lambda row: found.size_bytes[row])
+        sizes = [found.size_bytes[row] for row in rows]
+        marker = _MARKERS[place % len(_MARKERS)]
+        for name, times, colour, dash in lines:
+            ax.plot(sizes, [_rate(found.size_bytes[row], times[row]) for row in rows], dash, color=colour,
+                    marker=marker, markersize=4, markerfacecolor="none", label=f"{name}, {op}")  # fmt: skip
+        ax.plot(sizes, [_rate(found.size_bytes[row], found.measured_s[row]) for row in rows], linestyle="none",
+                marker=marker, color=style.INK, markersize=7, label=f"measured, {op}", zorder=3)  # fmt: skip
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xlabel("size")
+    ax.set_ylabel("algorithm bandwidth [GB/s]")
+    _size_ticks(ax)
+    style.clean(ax)
+    _legend(ax, [(name, colour) for name, _, colour, _ in lines], list(dict.fromkeys(found.op)), found.verdict)
+    return ax
+
+
+def _rate(size_bytes: float, time_s: float) -> float:
+    return size_bytes / time_s / 1e9
+
+
+def _size_ticks(ax: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _size(value: float) -> str:
+    for unit, name in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
+        if value >= unit:
+            return f"{value / unit:g} {name}"
+    return f"{value:g} B"
+
+
+def _legend(ax: Axes, names: list[tuple[str, str]], ops: list[str], verdict: str) -> None:
+    """Say in the margin above what colours and markers mean."""
+    words = [(f"verdict: {verdict}", style.INK), ("measured (filled)", style.INK), *names]
+    if len(ops) > 1:
+        shapes = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚"}
+        named = (f"{shapes[_MARKERS[place % len(_MARKERS)]]} {op}" for place, op in enumerate(ops))
+        words.append(("  ".join(named), style.MUTED))
+    for line, (word, colour) in enumerate(words):
+        ax.annotate(
+            word,
+            (0, 1),
+            xytext=(8, 14 * (len(words) - line) - 6),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=style.SMALL_PT,
+            color=colour,
+            fontweight="bold" if line == 0 else "normal",
+        )

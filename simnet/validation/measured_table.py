@@ -1,0 +1,163 @@
+"""A measured table as calls on a topology: which GPUs took part, and what each call took."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from simnet.collectives import names
+from simnet.collectives.under_fault import SEND, Query
+from simnet.errors import Problem, SpecError
+from simnet.topology import Cluster
+from simnet.validation.collective_rows import (
+    MeasuredCollective,
+    algorithm_of_row,
+    excluded_of_row,
+    nvlink_ranks_of_row,
+    read_measured,
+)
+from simnet.validation.nccl_log import read_log
+
+_RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTable:
+    """Calls and their times."""
+
+    queries: tuple[Query, ...]
+    """Calls."""
+    measured_s: tuple[float, ...]
+    """Time of every call, query after query [s]."""
+
+
+def read_table(path: Path, cluster: Cluster, *, op: str = "", ranks: str = "") -> MeasuredTable:
+    """Return the calls of a CSV table or of a log of nccl-tests.
+
+    Parameters
+    ----------
+    path
+        The file; a CSV table has the columns of ``collectives_measured.csv``.
+    cluster
+        Cluster on which they ran.
+    op
+        Operation, if the file does not say it; of a table with several, the one that is meant.
+    ranks
+        GPUs that took part, a count or numbers such as ``0-7,16-23``; unless given, what the file says.
+
+    Raises
+    ------
+    SpecError
+        With every row that does not parse, or if ranks or operation are missing or do not exist.
+    """
+    wanted = op if op in {"", SEND} else names.operation(op)
+    chosen = _ranks(ranks, cluster) if ranks else ()
+    if _is_csv(path):
+        return _of_rows(path, cluster, wanted, chosen)
+    log = read_log(path)
+    called = wanted or (log.op if log.op == SEND or not log.op else names.operation(log.op))
+    if not called:
+        raise SpecError(
+            Problem(where=str(path), message="the log does not name its program", hint="give the operation with --op")
+        )
+    if not chosen and not log.ranks_of_hosts:
+        raise SpecError(
+            Problem(where=str(path), message="the log does not list its ranks", hint="give their number with --ranks")
+        )
+    chosen = chosen or _first_of_domains(cluster, sum(log.ranks_of_hosts), max(log.ranks_of_hosts), str(path))
+    query = Query(op=called, ranks=chosen, sizes_bytes=tuple(size for size, _ in log.rows))
+    return MeasuredTable(queries=(query,), measured_s=tuple(time for _, time in log.rows))
+
+
+def _is_csv(path: Path) -> bool:
+    if path.suffix.lower() == ".csv":
+        return True
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            head = next((line for line in lines if line.strip()), "")
+    except OSError as error:
+        raise SpecError(Problem(where=str(path), message="cannot be read", found=str(error.strerror))) from None
+    return "size_bytes" in head.split(",")
+
+
+def _of_rows(path: Path, cluster: Cluster, op: str, ranks: tuple[int, ...]) -> MeasuredTable:
+    parts: dict[Query, list[MeasuredCollective]] = {}
+    for row in read_measured(path):
+        if (op and row.op != op) or not (row.size_bytes and row.time_s):
+            continue
+        own = ranks or _first_of_domains(cluster, row.num_gpus, nvlink_ranks_of_row(row), f"{path}, {row.id}")
+        parts.setdefault(_query_of(row, own), []).append(row)
+    if not parts:
+        raise SpecError(Problem(where=str(path), message="no row with size and time", found=op))
+    queries = tuple(
+        Query(
+            op=key.op,
+            ranks=key.ranks,
+            sizes_bytes=tuple(row.size_bytes for row in rows),
+            algorithm=key.algorithm,
+            excluded=key.excluded,
+            num_nics=key.num_nics,
+            launch=key.launch,
+        )
+        for key, rows in parts.items()
+    )
+    return MeasuredTable(queries=queries, measured_s=tuple(row.time_s for rows in parts.values() for row in rows))
+
+
+def _query_of(row: MeasuredCollective, ranks: tuple[int, ...]) -> Query:
+    """Return what a row has in common with others of its run."""
+    return Query(
+        op=row.op,
+        ranks=ranks,
+        sizes_bytes=(),
+        algorithm=algorithm_of_row(row) or names.AUTO,
+        excluded=excluded_of_row(row),
+        num_nics=row.num_nics if row.num_gpus > nvlink_ranks_of_row(row) else 0,
+        launch=row.launch,
+    )
+
+
+def _first_of_domains(cluster: Cluster, count: int, per_domain: int, where: str) -> tuple[int, ...]:
+    """Return so many GPUs: the first *per_domain* of one scale-up domain after the other."""
+    number = np.arange(cluster.num_gpus)
+    place = number - np.searchsorted(cluster.gpu_domain, cluster.gpu_domain, side="left")
+    found = number[place < per_domain][:count]
+    if len(found) < count:
+        raise SpecError(
+            Problem(
+                where=where,
+                message="more GPUs than the topology has",
+                found=f"{count} GPUs, {per_domain} in each node",
+                allowed=f"{len(found)} of {cluster.num_gpus}",
+                hint="give a larger topology, say --set nodes=N",
+            )
+        )
+    return tuple(found.tolist())
+
+
+def _ranks(text: str, cluster: Cluster) -> tuple[int, ...]:
+    if not _RANGES.fullmatch(text):
+        raise SpecError(
+            Problem(where="--ranks", message="no list of GPUs", found=f'"{text}"', allowed="16 or 0-7,16-23")
+        )
+    found = tuple(range(int(text))) if text.isdigit() else tuple(_numbers(text.split(",")))
+    if not 1 < len(set(found)) == len(found) or max(found) >= cluster.num_gpus:
+        raise SpecError(
+            Problem(
+                where="--ranks",
+                message="ranks are two or more different GPUs of the topology",
+                found=f'"{text}"',
+                allowed=f"0 to {cluster.num_gpus - 1}",
+            )
+        )
+    return found
+
+
+def _numbers(parts: Iterable[str]) -> Iterable[int]:
+    for part in parts:
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)

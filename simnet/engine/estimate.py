@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from simnet.engine.fair_sets import Counts, FairSets, Takes, median
 from simnet.engine.flatten import COMPUTE, START, Flat
+from simnet.engine.private import Private
 
 FloatArray = NDArray[np.float64]
 
@@ -78,6 +79,9 @@ class _Clock:
         self._streams: dict[int, list[_Stream]] = {}
         self._active = 0
         self._touched = 0
+        self._private = Private(flat, sets)
+        self._is_private = self._private.is_private
+        self._own_begin: dict[int, FloatArray] = {}
 
     def run(self) -> None:
         """Run until nothing is under way."""
@@ -96,6 +100,8 @@ class _Clock:
                     self._leave(stream)
             if self._touched:
                 self._settle(now)
+        for use in self._private.pending():
+            self._own_end(use)
 
     def _advance(self, role: int) -> None:
         ops, now, took = self._ops[role], self._now[role], self.flat.computations[role]
@@ -110,6 +116,8 @@ class _Clock:
                     self._start(role, use, now)
             else:
                 end = self._end[use]
+                if end is None and use in self._own_begin:
+                    end = self._own_end(use)
                 if end is None:
                     self._blocked.setdefault(use, []).append(role)
                     break
@@ -131,6 +139,10 @@ class _Clock:
                 return
             begin = joint.begin(self._started.pop(use))
         begin = begin + self._latency[transfer]
+        if self._is_private[transfer]:
+            self._own_begin[use] = begin
+            self._private.start(use, begin)
+            return
         free = self.sets.free(transfer)
         if free is not None:
             self._done(use, begin, free)
@@ -143,6 +155,12 @@ class _Clock:
         self._end[use] = begin + moving
         for role in self._blocked.pop(use, ()):
             self._advance(role)
+
+    def _own_end(self, use: int) -> FloatArray:
+        begin, moving = self._own_begin.pop(use), self._private.moving(use)
+        self.found[use] = self._latency[self._transfer[use]] + moving
+        end = self._end[use] = begin + moving
+        return end
 
     def _begin(self, now: float, use: int, begin: FloatArray) -> None:
         transfer = self._transfer[use]

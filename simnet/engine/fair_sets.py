@@ -156,6 +156,10 @@ class FairSets:
             return None
         return self._moving(transfer, self.lone[g])
 
+    def is_alone(self, geometry: int) -> bool:
+        """Whether its tasks meet only themselves, and those of different replicas not even that."""
+        return self._beside[geometry] == 1 << geometry and not self._cells.is_shared[geometry]
+
     def rates(self, counts: Counts, above: Counts) -> dict[int, FloatArray]:
         """Rates of the tasks of each geometry [bytes/s]."""
         known = self._rates.get((counts, above))

@@ -62,8 +62,6 @@ class Fault:
     """Changes constants."""
     routing: Routing | None = None
     """Routing in place of the topology's."""
-    num_seeds: int = 1
-    """Hashes over which times are averaged."""
     algorithms: Mapping[str, str] = field(default_factory=dict)
     """Algorithm that runs in place of the tuner's choice, by operation."""
     excluded: tuple[str, ...] = ()
@@ -208,7 +206,6 @@ def _of_network(constants: FaultConstants) -> Iterator[Fault]:
         title="flows hashed onto the same uplinks",
         tell="run twice with other ports or QPs: the rate changes; adaptive routing mends it",
         routing="ecmp",
-        num_seeds=int(constants.fitted.hash_seeds.si),
     )
     yield Fault(
         name="socket",

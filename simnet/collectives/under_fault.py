@@ -18,6 +18,7 @@ from simnet.collectives.table import launch_overhead_s
 from simnet.collectives.tasks import send, uncontended_time_s
 from simnet.errors import LayoutError, Problem
 from simnet.spec.collectives import PROTOCOLS, CollectiveConstants
+from simnet.spec.faults import load_faults
 from simnet.spec.topology import TopologySpec
 from simnet.topology import Cluster, build_cluster
 from simnet.topology.fabric import Fabric
@@ -85,7 +86,8 @@ def predicted_times_s(site: Site, fault: Fault = HEALTHY, value: float = 0.0) ->
     """
     constants = fault.tune(site.constants, value)
     total = np.zeros(sum(len(query.sizes_bytes) for query in site.queries))
-    for seed in range(fault.num_seeds):
+    num_seeds = int(load_faults().fitted.hash_seeds.si) if (fault.routing or site.spec.routing) == "ecmp" else 1
+    for seed in range(num_seeds):
         fabrics: dict[int, tuple[Fabric, Known]] = {}
         parts = []
         for query, chosen in zip(site.queries, site.choices, strict=True):
@@ -95,7 +97,7 @@ def predicted_times_s(site: Site, fault: Fault = HEALTHY, value: float = 0.0) ->
                 fabrics[query.num_nics] = cluster.compile(fault.routing, seed), Known()
             parts.append(_times_s(*fabrics[query.num_nics], query, chosen, fault, constants))
         total += np.concatenate(parts)
-    return total / fault.num_seeds
+    return total / num_seeds
 
 
 def _nics_enabled(spec: TopologySpec, num_nics: int) -> Cluster:

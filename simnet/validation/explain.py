@@ -241,7 +241,8 @@ def _verdict(ranked: Sequence[Candidate], table: _Table) -> tuple[str, str, tupl
     if fits:
         needed = min(one.num_points_needed for one in fits)
         points = "one point" if table.num_points == 1 else f"{table.num_points} points"
-        reason = f"{points} cannot tell a fault from another: {needed} different sizes or operations are needed"
+        reason = f"{points} cannot tell a fault from another: {needed} different sizes or operations are needed; the"
+        reason += f" likeliest is {fits[0].title}"
         return NOT_EXPLAINED, reason, ()
     nearest = min(ranked, key=lambda one: one.distance)
     reason = f"the nearest single fault ({nearest.title}) lies {nearest.distance:.1f} spreads off; nine of ten healthy"

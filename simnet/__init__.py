@@ -14,16 +14,18 @@ from simnet.version import __version__ as __version__
 if TYPE_CHECKING:
     from simnet.analysis.result import Result
     from simnet.runner import run, sweep
+    from simnet.runner.collective import simulate_collective
     from simnet.spec.load import load_scenario
     from simnet.topology import build_cluster
 
-__all__ = ["Result", "build_cluster", "errors", "load_scenario", "run", "sweep"]
+__all__ = ["Result", "build_cluster", "errors", "load_scenario", "run", "simulate_collective", "sweep"]
 
 _HOMES = {
     "Result": "simnet.analysis.result",
     "build_cluster": "simnet.topology",
     "load_scenario": "simnet.spec.load",
     "run": "simnet.runner",
+    "simulate_collective": "simnet.runner.collective",
     "sweep": "simnet.runner",
 }
 """Where each name lives; imported when first asked for, so that ``simnet --help`` stays quick."""

@@ -98,6 +98,41 @@ def validate(
 
 
 @app.command()
+def collective(
+    topology: Annotated[str, typer.Argument(help="Name or path of a topology.")],
+    *,
+    op: Annotated[str, typer.Option(help="Operation, as nccl-tests or NCCL spell it.")] = "all_reduce",
+    ranks: Annotated[
+        str, typer.Option(metavar="GPUS", help="GPUs that take part: a count, 0-7,16-23, one-per-node or all.")
+    ] = "all",
+    sizes: Annotated[
+        str, typer.Option(metavar="SIZES", help="Whole buffers: FIRST:LAST:xFACTOR or a list; plain numbers are bytes.")
+    ] = "8:16GiB:x2",
+    algorithm: Annotated[str, typer.Option(help="What runs; auto takes what NCCL's tuner would.")] = "auto",
+    launch: Annotated[
+        str, typer.Option(help="How the benchmark starts a call: multi_process, single_process, torch.")
+    ] = "multi_process",
+    routing: Annotated[str, typer.Option(help="adaptive, static, static-no-offset or ecmp; else the topology's.")] = "",
+    sets: SetOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print the table of nccl-tests that a machine should give."""
+    from simnet.cli.collective import print_collective
+
+    print_collective(
+        topology,
+        op=op,
+        ranks=ranks,
+        sizes=sizes,
+        algorithm=algorithm,
+        launch=launch,
+        routing=routing,
+        sets=sets or (),
+        as_json=json,
+    )
+
+
+@app.command()
 def explain(
     topology: Annotated[str, typer.Argument(help="Name or path of a topology, as it should be.")],
     *,

@@ -9,6 +9,7 @@ from pydantic import Field
 from simnet import library
 from simnet.errors import Problem, SpecError
 from simnet.spec.base import SpecModel
+from simnet.spec.collective_error import CollectiveError
 from simnet.spec.collectives import CollectivesPart
 from simnet.spec.compute import ComputePart
 from simnet.spec.faults import FaultConstants
@@ -48,6 +49,7 @@ _KINDS: dict[str, type[SpecModel]] = {
     "collective constants": CollectivesPart,
     "compute constants": ComputePart,
     "known errors": KnownErrorPart,
+    "known errors of collectives": CollectiveError,
     "fault constants": FaultConstants,
 }
 

@@ -6,6 +6,7 @@ which equals the task on the built fabric for a communicator alone on healthy li
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,13 @@ from simnet.validation.collective_rows import (
     read_measured,
 )
 
-_BOUNDS_BYTES = {"below 64 KiB": 2.0**16, "64 KiB to 1 MiB": 2.0**20, "1 to 256 MiB": 2.0**28}
-_LARGE = "from 256 MiB"
+SIZE_BOUNDS_BYTES = {
+    "below 64 KiB": 2.0**16,
+    "64 KiB to 1 MiB": 2.0**20,
+    "1 to 256 MiB": 2.0**28,
+    "from 256 MiB": math.inf,
+}
+"""Ranges of sizes in which errors are summed up, each by the size at which it ends."""
 _SHIPPED = "validation/collectives_measured.csv"
 
 
@@ -130,7 +136,7 @@ def group_errors(rows: Iterable[ComparedCollective]) -> tuple[GroupError, ...]:
 
 def size_class(size_bytes: float) -> str:
     """Return the range of sizes in which errors are summed up."""
-    return next((name for name, bound in _BOUNDS_BYTES.items() if size_bytes < bound), _LARGE)
+    return next(name for name, bound in SIZE_BOUNDS_BYTES.items() if size_bytes < bound)
 
 
 def _summary(by: str, key: str, rows: Sequence[ComparedCollective], keys: Sequence[str]) -> GroupError:

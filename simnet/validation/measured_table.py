@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from simnet.collectives import names
+from simnet.collectives.ranks import parse_ranks
 from simnet.collectives.under_fault import SEND, Query
 from simnet.errors import Problem, SpecError
 from simnet.topology import Cluster
@@ -21,8 +20,6 @@ from simnet.validation.collective_rows import (
     read_measured,
 )
 from simnet.validation.nccl_log import read_log
-
-_RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +52,7 @@ def read_table(path: Path, cluster: Cluster, *, op: str = "", ranks: str = "") -
         With every row that does not parse, or if ranks or operation are missing or do not exist.
     """
     wanted = op if op in {"", SEND} else names.operation(op)
-    chosen = _ranks(ranks, cluster) if ranks else ()
+    chosen = parse_ranks(ranks, cluster.gpu_domain) if ranks else ()
     if _is_csv(path):
         return _of_rows(path, cluster, wanted, chosen)
     log = read_log(path)
@@ -137,27 +134,3 @@ def _first_of_domains(cluster: Cluster, count: int, per_domain: int, where: str)
             )
         )
     return tuple(found.tolist())
-
-
-def _ranks(text: str, cluster: Cluster) -> tuple[int, ...]:
-    if not _RANGES.fullmatch(text):
-        raise SpecError(
-            Problem(where="--ranks", message="no list of GPUs", found=f'"{text}"', allowed="16 or 0-7,16-23")
-        )
-    found = tuple(range(int(text))) if text.isdigit() else tuple(_numbers(text.split(",")))
-    if not 1 < len(set(found)) == len(found) or max(found) >= cluster.num_gpus:
-        raise SpecError(
-            Problem(
-                where="--ranks",
-                message="ranks are two or more different GPUs of the topology",
-                found=f'"{text}"',
-                allowed=f"0 to {cluster.num_gpus - 1}",
-            )
-        )
-    return found
-
-
-def _numbers(parts: Iterable[str]) -> Iterable[int]:
-    for part in parts:
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)

@@ -10,6 +10,17 @@ from simnet.cli import app, run_command
 VERBS = {
     "calibrate": {"--runs", "--cross-validate", "--json"},
     "check": {"files"},
+    "collective": {
+        "topology",
+        "--op",
+        "--ranks",
+        "--sizes",
+        "--algorithm",
+        "--launch",
+        "--routing",
+        "--set",
+        "--json",
+    },
     "explain": {"topology", "--measured", "--op", "--ranks", "--set", "--json", "--plot"},
     "list": {"--json"},
     "new": {"name", "-o", "--out"},

@@ -7,7 +7,7 @@ import pytest
 
 import simnet
 
-PUBLIC = ["Result", "build_cluster", "errors", "load_scenario", "run", "sweep"]
+PUBLIC = ["Result", "build_cluster", "errors", "load_scenario", "run", "simulate_collective", "sweep"]
 
 
 def test_the_public_names_are_these_and_no_others():

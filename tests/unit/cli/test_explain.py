@@ -49,7 +49,7 @@ def test_explain_reads_a_log_and_prints_json(log, capsys):
     [
         (["--set", "nodes=1"], "more GPUs than the topology has"),
         (["--ranks", "0-99"], "different GPUs of the topology"),
-        (["--ranks", "all"], "no list of GPUs"),
+        (["--ranks", "many"], "no list of GPUs"),
         (["--op", "all_reduction"], "no such operation"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from simnet.errors import SpecError
 from simnet.library import find
-from simnet.spec import collectives, compute, faults, known_error
+from simnet.spec import collective_error, collectives, compute, faults, known_error
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from simnet.spec import collectives, compute, faults, known_error
         ("compute", "gemm_k_half:", "gemm_k_halv:", "laws.gemm_k_halv", compute.load_compute.__wrapped__),
         ("collectives", "nccl_version:", "nccl_versoin:", "nccl_versoin", collectives._load.__wrapped__),
         ("known_error", "median:", "medain:", "records.0.medain", known_error._load.__wrapped__),
+        ("collective_error", "median:", "medain:", "sizes.0.medain", collective_error.collective_error.__wrapped__),
         ("faults", "bonded_ports:", "bonded_prots:", "bonded_prots", faults.load_faults.__wrapped__),
     ],
 )

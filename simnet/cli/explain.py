@@ -71,8 +71,8 @@ def record(found: Explanation) -> dict[str, object]:
         ],
         "unseen": list(found.unseen),
         "rows": [
-            {"op": op, "size_bytes": size, "measured_s": time}
-            for op, size, time in zip(found.op, found.size_bytes, found.measured_s, strict=True)
+            {"op": op, "run": run, "size_bytes": size, "measured_s": time}
+            for op, run, size, time in zip(found.op, found.run, found.size_bytes, found.measured_s, strict=True)
         ],
     }
 
@@ -134,5 +134,5 @@ def _verdict(found: Explanation, causes: Sequence[Candidate]) -> str:
 
 def _mark(one: Candidate, found: Explanation) -> str:
     if one.name in found.causes:
-        return "cause" if len(found.causes) == 1 else "possible"
+        return "possible" if len(found.causes) > 1 else found.verdict
     return "" if one.is_fit else "does not fit"

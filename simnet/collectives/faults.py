@@ -33,9 +33,13 @@ class Parameter:
     """Largest value."""
     is_whole: bool = False
     """Whether it counts things."""
+    choices: tuple[float, ...] = ()
+    """The only values, if there are few."""
 
     def values(self) -> Float64:
         """Return the values that are tried first, ``(num_values,)``."""
+        if self.choices:
+            return np.array(self.choices)
         if self.is_whole and self.high - self.low < _GRID:
             return np.arange(self.low, self.high + 1)
         spaced = np.geomspace(self.low, self.high, _GRID)
@@ -166,12 +170,14 @@ def _of_hosts(cluster: Cluster, num_nics: int, gpu: CollectiveConstants, constan
         links=lambda cluster, value: cluster.limit_links("nic_leaf", factor=value),
     )
     port = float(cluster.wiring.gpu_nic_bandwidth.max(initial=0.0)) * gpu.gpu.link_efficiency.gpu_nic.si
-    if num_nics > 1:
+    most = min(num_nics, int(constants.nics_of_port.high))
+    shares = tuple(float(number) for number in range(2, most + 1) if num_nics % number == 0)
+    if shares:
         yield Fault(
             name="shared_port",
             title="{} NICs behind one PCIe port of a GPU",
             tell="read nvidia-smi topo -m: several NICs are nearest to one GPU",
-            parameter=Parameter(label="NICs", low=2, high=num_nics, is_whole=True),
+            parameter=Parameter(label="NICs", low=shares[0], high=shares[-1], is_whole=True, choices=shares),
             is_fitted=True,
             links=lambda cluster, value: limit(cluster, port / value),
         )

@@ -21,7 +21,7 @@ def plot_explanation(found: Explanation, *, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    found : what was measured and how faults predict it; each operation has a marker of its own.
+    found : what was measured and how faults predict it; each run has a marker of its own.
     ax : Axes to draw on; a new figure if None.
     """
     ax = ax or style.new_axes(height_in=HEIGHT_IN)
@@ -32,22 +32,23 @@ def plot_explanation(found: Explanation, *, ax: Axes | None = None) -> Axes:
     lines = [("healthy", healthy.predicted_s, style.MUTED, "--")]
     if best is not healthy:
         lines.append((best.title, best.predicted_s, style.MODULAR, "-"))
-    for place, op in enumerate(dict.fromkeys(found.op)):
-        rows = sorted((index for index, own in enumerate(found.op) if own == op), key=lambda row: found.size_bytes[row])
+    runs = list(dict.fromkeys(found.run))
+    for place, run in enumerate(runs):
+        rows = sorted((row for row, own in enumerate(found.run) if own == run), key=lambda row: found.size_bytes[row])
         sizes = [found.size_bytes[row] for row in rows]
         marker = _MARKERS[place % len(_MARKERS)]
         for name, times, colour, dash in lines:
             ax.plot(sizes, [_rate(found.size_bytes[row], times[row]) for row in rows], dash, color=colour,
-                    marker=marker, markersize=4, markerfacecolor="none", label=f"{name}, {op}")  # fmt: skip
+                    marker=marker, markersize=4, markerfacecolor="none", label=f"{name}, {run}")  # fmt: skip
         ax.plot(sizes, [_rate(found.size_bytes[row], found.measured_s[row]) for row in rows], linestyle="none",
-                marker=marker, color=style.INK, markersize=7, label=f"measured, {op}", zorder=3)  # fmt: skip
+                marker=marker, color=style.INK, markersize=7, label=f"measured, {run}", zorder=3)  # fmt: skip
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xlabel("size")
     ax.set_ylabel("algorithm bandwidth [GB/s]")
     _size_ticks(ax)
     style.clean(ax)
-    _legend(ax, [(name, colour) for name, _, colour, _ in lines], list(dict.fromkeys(found.op)), found.verdict)
+    _legend(ax, [(name, colour) for name, _, colour, _ in lines], runs, found.verdict)
     return ax
 
 
@@ -71,12 +72,12 @@ def _size(value: float) -> str:
     return f"{value:g} B"
 
 
-def _legend(ax: Axes, names: list[tuple[str, str]], ops: list[str], verdict: str) -> None:
+def _legend(ax: Axes, names: list[tuple[str, str]], runs: list[str], verdict: str) -> None:
     """Say in the margin above what colours and markers mean."""
     words = [(f"verdict: {verdict}", style.INK), ("measured (filled)", style.INK), *names]
-    if len(ops) > 1:
+    if len(runs) > 1:
         shapes = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚"}
-        named = (f"{shapes[_MARKERS[place % len(_MARKERS)]]} {op}" for place, op in enumerate(ops))
+        named = (f"{shapes[_MARKERS[place % len(_MARKERS)]]} {run}" for place, run in enumerate(runs))
         words.append(("  ".join(named), style.MUTED))
     for line, (word, colour) in enumerate(words):
         ax.annotate(

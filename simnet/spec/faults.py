@@ -72,6 +72,8 @@ class FaultConstants(SpecModel):
     """ACS redirect, with and without the IOMMU."""
     outstanding_reads: OutstandingReadsConstants
     """Too few reads under way."""
+    nics_of_port: Constant
+    """Most NICs that share the PCIe port of one GPU."""
     bonded_ports: Constant
     """Ports of a bond, of which one connection uses one."""
     socket: SocketConstants

@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from simnet.collectives.faults import HEALTHY, Fault, catalogue
+from simnet.collectives.names import AUTO
 from simnet.collectives.under_fault import Query, Site, predicted_times_s, site_of
 from simnet.spec.collectives import CollectiveConstants, load_collectives
 from simnet.spec.faults import load_faults
@@ -76,6 +77,8 @@ class Explanation:
     """Distance up to which a table counts as predicted."""
     op: tuple[str, ...]
     """Operation of every row."""
+    run: tuple[str, ...]
+    """Run that every row belongs to: its operation and what sets it apart from other runs."""
     size_bytes: tuple[float, ...]
     """Size of every row [bytes]."""
     measured_s: tuple[float, ...]
@@ -126,9 +129,23 @@ def explain(
         unseen=tuple(unseen),
         limit=healthy_spread().limit,
         op=table.op,
+        run=_runs(queries),
         size_bytes=table.size_bytes,
         measured_s=tuple(measured_s),
     )
+
+
+def _runs(queries: Sequence[Query]) -> tuple[str, ...]:
+    """Return the name of each row's run."""
+    have_ranks = len({query.ranks for query in queries}) > 1
+    have_nics = len({query.num_nics for query in queries}) > 1
+    names: list[str] = []
+    for query in queries:
+        parts = [query.op] + ([query.algorithm] if query.algorithm != AUTO else [])
+        parts += [f"without {name}" for name in query.excluded]
+        parts += [f"{len(query.ranks)} GPUs"] * have_ranks + [f"{query.num_nics} NICs"] * have_nics
+        names += [", ".join(parts)] * len(query.sizes_bytes)
+    return tuple(names)
 
 
 def constants_of_cluster(cluster: Cluster) -> CollectiveConstants:
@@ -235,9 +252,11 @@ def _verdict(ranked: Sequence[Candidate], table: _Table) -> tuple[str, str, tupl
     fits = [one for one in ranked if one.is_fit]
     able = [one for one in fits if table.num_points >= one.num_points_needed]
     if able:
-        same = [one for one in able if table.apart(one.predicted_s, able[0].predicted_s) < 1]
-        reason = f"{able[0].title} predicts every row as well as healthy tables are predicted"
-        return "explained", reason, tuple(one.name for one in same)
+        same = [one for one in fits if table.apart(one.predicted_s, able[0].predicted_s) < 1]
+        reason = f"the table lies {able[0].distance:.1f} spreads off this prediction and {healthy.distance:.1f} off the"
+        reason += f" healthy one; nine of ten healthy tables lie within {limit:.1f}"
+        causes = [able[0], *(one for one in same if one is not able[0])]  # the named one first, then its twins
+        return "explained", reason, tuple(one.name for one in causes)
     if fits:
         needed = min(one.num_points_needed for one in fits)
         points = "one point" if table.num_points == 1 else f"{table.num_points} points"

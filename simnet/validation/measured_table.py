@@ -11,15 +11,21 @@ from simnet.collectives import names
 from simnet.collectives.ranks import parse_ranks
 from simnet.collectives.under_fault import SEND, Query
 from simnet.errors import Problem, SpecError
+from simnet.spec.collectives import load_collectives
 from simnet.topology import Cluster
+from simnet.units import format_bandwidth
 from simnet.validation.collective_rows import (
     MeasuredCollective,
     algorithm_of_row,
+    constants_of,
     excluded_of_row,
     nvlink_ranks_of_row,
     read_measured,
 )
 from simnet.validation.nccl_log import read_log
+
+_SAME_RATE = 0.01
+"""How far a stated rate of NICs may lie from the topology's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +92,7 @@ def _of_rows(path: Path, cluster: Cluster, op: str, ranks: tuple[int, ...]) -> M
     for row in read_measured(path):
         if (op and row.op != op) or not (row.size_bytes and row.time_s):
             continue
+        _check_machine(path, row, cluster)
         own = ranks or _first_of_domains(cluster, row.num_gpus, nvlink_ranks_of_row(row), f"{path}, {row.id}")
         parts.setdefault(_query_of(row, own), []).append(row)
     if not parts:
@@ -103,6 +110,39 @@ def _of_rows(path: Path, cluster: Cluster, op: str, ranks: tuple[int, ...]) -> M
         for key, rows in parts.items()
     )
     return MeasuredTable(queries=queries, measured_s=tuple(row.time_s for rows in parts.values() for row in rows))
+
+
+def _check_machine(path: Path, row: MeasuredCollective, cluster: Cluster) -> None:
+    """Raise a SpecError if a row was measured on other GPUs or NICs than the topology has."""
+    plan = cluster.wiring.plans[0]
+    constants = constants_of(row)
+    if (
+        constants is not None
+        and constants.generation != load_collectives(plan.node.gpu.generation, plan.node.gpu.name).generation
+    ):
+        raise SpecError(
+            Problem(
+                where=f"{path}, {row.id}",
+                message="the table was measured on other GPUs than the topology has",
+                found=row.gpu_model,
+                allowed=plan.node.gpu.name,
+            )
+        )
+    rate = float(cluster.wiring.nic_bandwidth.max(initial=0.0))
+    if (
+        row.num_gpus > nvlink_ranks_of_row(row)
+        and row.nic_bytes_per_s
+        and abs(row.nic_bytes_per_s / rate - 1) > _SAME_RATE
+    ):
+        raise SpecError(
+            Problem(
+                where=f"{path}, {row.id}",
+                message="the table was measured with other NICs than the topology has",
+                found=format_bandwidth(row.nic_bytes_per_s),
+                allowed=format_bandwidth(rate),
+                hint="set scale_out.link_bandwidth to theirs",
+            )
+        )
 
 
 def _query_of(row: MeasuredCollective, ranks: tuple[int, ...]) -> Query:

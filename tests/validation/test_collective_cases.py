@@ -232,7 +232,7 @@ def test_case_25_in_switch_reduction_gains_on_two_nodes_only(measured, nodes, gb
     [
         (95, 8, "all_reduce", "healthy", CLOSE),
         (12, 8, "all_to_all", "healthy", CLOSE),
-        # misses of 12 and 27 %: messages go in batches of eight peers, so that fewer flows share the hash at a time
+        # misses of 12 and 25 %: messages go in batches of eight peers, so that fewer flows share the hash at a time
         (10, 8, "all_to_all", "no_pxn", ROUGH),
         (9, 14, "all_to_all", "no_pxn", ROUGH),
     ],

@@ -38,7 +38,7 @@ def test_explain_reads_a_log_and_prints_json(log, capsys):
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"verdict", "reason", "causes", "limit", "candidates", "unseen", "rows"}
     assert [row["size_bytes"] for row in found["rows"]] == [size for size, _ in ROWS]
-    assert set(found["rows"][0]) == {"op", "size_bytes", "measured_s"}
+    assert set(found["rows"][0]) == {"op", "run", "size_bytes", "measured_s"}
     names = [one["name"] for one in found["candidates"]]
     assert "healthy" in names
     assert len(found["candidates"][0]["predicted_s"]) == len(ROWS)
@@ -59,6 +59,15 @@ def test_explain_refuses_what_does_not_belong_together(log, capsys, more, told):
     assert out == ""
     assert len(err.splitlines()) == 1
     assert told in err
+
+
+@pytest.mark.parametrize(
+    ("topology", "told"), [("hgx-a100", "other GPUs"), ("hgx-b200", "other GPUs"), ("hgx-h100", "other NICs")]
+)
+def test_explain_refuses_the_table_of_another_machine(capsys, topology, told):
+    slow = ["--set", "scale_out.link_bandwidth=200 Gb/s"]
+    assert run_command(["explain", topology, "--measured", ACS, *slow]) == 2
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("cut", "told"), [(len("# all_reduce_perf\n"), "--op"), (len(LOG), "--op")])

@@ -39,7 +39,7 @@ STRONG = {
     "no_gpudirect": (4.8, 8.4),
     "acs_iommu": (72, 110),
     "acs_redirect": (0.41, 0.55),
-    "shared_port": (3, 8),
+    "shared_port": (4, 4),
     "outstanding_reads": (8, 40),
     "bonded_port": (0, 0),
     "socket": (0.04, 0.066),

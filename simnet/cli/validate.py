@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simnet.validation.runs_report import Fidelity
 
 Record = dict[str, object]
-_GROUPS_LEFT_TO_JSON = ("id",)
+_GROUPS_LEFT_TO_JSON = ("id", "id from 1 MiB")
 _PERCENT = 100
 
 

@@ -51,6 +51,8 @@ def terms(
     machine: Machine,
     size_bytes: ArrayLike,
     constants: CollectiveConstants,
+    *,
+    registered: bool = False,
 ) -> Terms:
     """Return the parts of the time of a collective.
 
@@ -64,6 +66,8 @@ def terms(
         Whole buffer, as nccl-tests counts it [bytes]; any shape.
     constants
         Constants of the GPU generation.
+    registered
+        Whether the buffers are registered with NCCL (``-R 1`` of nccl-tests).
     """
     size = np.asarray(size_bytes, dtype=np.float64)
     traffic = loads(op, algorithm, machine)
@@ -71,7 +75,7 @@ def terms(
     cap = cap_bytes_per_s(op, algorithm, protocol, machine, size, wire, constants)
     rate = np.minimum(wire, cap)
     steps = latency_s(op, algorithm, protocol, machine, constants)
-    fill = fill_s(algorithm, protocol, machine, size, rate, constants)
+    fill = fill_s(algorithm, protocol, machine, size, rate, constants, registered=registered)
     path = path_factor(op, algorithm, machine) * extra_path_s(machine.network_latency_s, constants)
     return Terms(
         latency_s=steps + fill,
@@ -90,6 +94,8 @@ def time_s(
     machine: Machine,
     size_bytes: ArrayLike,
     constants: CollectiveConstants,
+    *,
+    registered: bool = False,
 ) -> Float64:
     """Return the time of a collective alone on a healthy fabric [s], never less than the wire allows.
 
@@ -98,7 +104,7 @@ def time_s(
     PhysicsError
         If the result beats the wire: a bug.
     """
-    result = terms(op, algorithm, protocol, machine, size_bytes, constants).time_s
+    result = terms(op, algorithm, protocol, machine, size_bytes, constants, registered=registered).time_s
     bound = wire_bound_s(op, machine, size_bytes, in_switch=algorithm in (names.NVLS, names.NVLS_TREE))
     check_bound(result, bound, f"{op} by {algorithm}/{protocol} on {machine.num_ranks} ranks")
     return result

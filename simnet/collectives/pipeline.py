@@ -10,7 +10,7 @@ from simnet.collectives import names
 from simnet.collectives.caps import MAX_NVLS_HEADS, SMALL_DOMAIN, channels_in_use, num_channels
 from simnet.collectives.fabric_like import Float64
 from simnet.collectives.latency import tree_hops
-from simnet.collectives.machine import Machine
+from simnet.collectives.machine import Machine, usable_nic_bytes_per_s, usable_nvlink_bytes_per_s
 from simnet.spec.collectives import CollectiveConstants, Protocol
 
 
@@ -21,13 +21,22 @@ def fill_s(
     size_bytes: Float64,
     rate_bytes_per_s: Float64,
     constants: CollectiveConstants,
+    *,
+    registered: bool = False,
 ) -> Float64:
     """Return the time that chunks add to latency and bandwidth [s].
+
+    Parameters
+    ----------
+    registered
+        Whether the buffers are registered with NCCL: switches then reduce in them, and nothing is
+        copied in and out beside the first and last round.
 
     Notes
     -----
     Ring, Simple: the last slice of every channel is still to be copied out; a slice is at most
-    1 MiB and half of a channel's share of the size. Tree, LL: each hop holds one batch of lines
+    1 MiB and half of a channel's share of the size. Tree, Simple: a chunk of 512 KiB, or half of a
+    channel's share, passes all hops up and down. Tree, LL: each hop holds one batch of lines
     before it passes on. In-switch: a round of chunks over all channels and heads for each stage
     of the pipeline, whose number grows with the logarithm of a domain of more than eight, and a
     synchronisation for each round. Calibrated forms, see the model page.
@@ -35,7 +44,9 @@ def fill_s(
     if machine.num_ranks == 1:
         return np.zeros(size_bytes.shape)
     if algorithm in (names.NVLS, names.NVLS_TREE):
-        return _in_switch_s(algorithm, machine, size_bytes, rate_bytes_per_s, constants)
+        return _in_switch_s(algorithm, machine, size_bytes, rate_bytes_per_s, constants, registered=registered)
+    if protocol == "simple" and algorithm == names.TREE:
+        return _tree_s(machine, size_bytes, constants)
     if protocol == "simple":
         slices = constants.protocols.slice_size.si(protocol) * num_channels(machine, constants)
         fill: Float64 = np.minimum(slices, size_bytes / (2 * machine.num_ranks)) / rate_bytes_per_s
@@ -48,12 +59,25 @@ def fill_s(
     return np.zeros(size_bytes.shape)
 
 
+def _tree_s(machine: Machine, size_bytes: Float64, constants: CollectiveConstants) -> Float64:
+    """Return what a chunk takes on all hops of a Simple tree, up and down, at its channel's share of each link [s]."""
+    channels = num_channels(machine, constants)
+    chunk = np.minimum(constants.protocols.tree_chunk.si("simple"), size_bytes / (2 * channels))
+    inside = 2 * (machine.max_local - 1) / usable_nvlink_bytes_per_s(machine, constants)
+    levels = math.floor(math.log2(machine.num_nodes))
+    between = 2 * levels / (machine.num_heads * usable_nic_bytes_per_s(machine, constants)) if levels else 0.0
+    held: Float64 = channels * chunk * (inside + between)
+    return held
+
+
 def _in_switch_s(
     algorithm: str,
     machine: Machine,
     size_bytes: Float64,
     rate_bytes_per_s: Float64,
     constants: CollectiveConstants,
+    *,
+    registered: bool,
 ) -> Float64:
     round_bytes, rounds = _rounds(algorithm, machine, size_bytes, constants)
     filled = np.minimum(round_bytes, size_bytes * constants.protocols.nvls_fill_share.si)
@@ -61,7 +85,7 @@ def _in_switch_s(
         tree: Float64 = constants.protocols.nvls_tree_stages.si * filled / rate_bytes_per_s
         return tree
     stages = constants.protocols.nvls_stages.si * max(1.0, math.log(machine.max_local, SMALL_DOMAIN))
-    fill = stages * filled / rate_bytes_per_s
+    fill = 0.0 if registered else stages * filled / rate_bytes_per_s
     total: Float64 = fill + rounds * constants.gpu.nvls_round_latency.si
     return total
 

@@ -236,6 +236,8 @@ class TransportConstants(SpecModel):
     """Added to each way between nodes."""
     efficiency: Constant
     """Payload per wire byte, in place of the GPU generation's."""
+    protocols: tuple[Protocol, ...] = PROTOCOLS
+    """Protocols that it can run: LL and LL128 need bytes to arrive in order."""
 
 
 class CollectivesPart(SpecModel):

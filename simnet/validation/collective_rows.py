@@ -12,7 +12,7 @@ from simnet.collectives import names
 from simnet.collectives.machine import Machine
 from simnet.errors import Problem, SpecError
 from simnet.spec.bounds import MAX_COUNT
-from simnet.spec.collectives import CollectiveConstants, load_collectives, transport
+from simnet.spec.collectives import PROTOCOLS, CollectiveConstants, load_collectives, transport
 from simnet.spec.load import load_part
 from simnet.spec.parts import GpuPart
 from simnet.validation.csv_rows import Row, read_rows
@@ -60,6 +60,8 @@ class MeasuredCollective:
     """Rate of one NIC [bytes/s]; 0 if none or not stated."""
     network: str
     """Kind of scale-out network, normalised."""
+    transport: str
+    """What carries the traffic between nodes: the network's kind and, where they differ, its generation."""
     algorithm: str
     """What the source says of the algorithm."""
     size_bytes: float
@@ -70,6 +72,8 @@ class MeasuredCollective:
     """Harness."""
     health: str
     """``yes``, ``no`` or ``unknown``."""
+    is_path_known: bool
+    """Whether each GPU has its NIC beside it, as far as the source says."""
 
 
 def read_measured(path: Path) -> tuple[MeasuredCollective, ...]:
@@ -112,8 +116,10 @@ def machine_of_row(row: MeasuredCollective) -> Machine | str:
         return f"{row.num_gpus} GPUs do not fill nodes of {local}"
     if nodes > 1 and not (row.num_nics and row.nic_bytes_per_s):
         return "several nodes, but number or rate of NICs is not stated"
+    if nodes > 1 and not row.is_path_known:
+        return "several nodes, but the way from GPU to NIC is not stated"
     gpu = _gpu(_GPU_PARTS[row.gpu_model])
-    kind = transport(_EFA_VERSIONS.get(row.gpu_model, "efa-2") if row.network == "efa" else row.network)
+    kind = transport(row.transport)
     heads = min(local, row.num_nics) if nodes > 1 else 0
     nic = row.nic_bytes_per_s * (row.num_nics / heads if heads and local > 1 else 1.0)
     plain = constants.gpu.link_efficiency.network.si
@@ -156,9 +162,16 @@ def _gpu(name: str) -> GpuPart:
 
 
 def excluded_of_row(row: MeasuredCollective) -> tuple[str, ...]:
-    """Return the algorithms that a row's settings switch off."""
+    """Return the algorithms that a row's settings switch off, and the protocols that its transport cannot run."""
     text = row.algorithm.lower()
-    return (names.NVLS, names.NVLS_TREE) if "nvls off" in text and "on or off" not in text else ()
+    off = (names.NVLS, names.NVLS_TREE) if "nvls off" in text and "on or off" not in text else ()
+    able = PROTOCOLS if row.num_gpus == nvlink_ranks_of_row(row) else transport(row.transport).protocols
+    return (*off, *(protocol for protocol in PROTOCOLS if protocol not in able))
+
+
+def has_registered_buffers(row: MeasuredCollective) -> bool:
+    """Whether a row's buffers were registered with NCCL."""
+    return "registered" in row.algorithm.lower()
 
 
 def _number(record: Row, column: str) -> float:
@@ -210,4 +223,14 @@ def _row(record: Row) -> MeasuredCollective:
         time_s=min(positive, default=0.0),
         launch=record["harness"] or "unknown",
         health=record.get("healthy", "unknown"),
+        transport=_transport(record),
+        is_path_known="not necessarily PCIe-aligned" not in record.get("note", ""),
     )
+
+
+def _transport(record: Row) -> str:
+    """Return the generation of the transport, where the kind of network has several."""
+    fabric = record["fabric"]
+    if fabric == "efa":
+        return _EFA_VERSIONS.get(record["gpu_model"], "efa-2")
+    return "gpudirect-tcpxo" if "TCPXO" in record.get("network", "") else fabric

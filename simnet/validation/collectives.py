@@ -25,6 +25,7 @@ from simnet.validation.collective_rows import (
     algorithm_of_row,
     constants_of,
     excluded_of_row,
+    has_registered_buffers,
     machine_of_row,
     read_measured,
 )
@@ -36,6 +37,9 @@ SIZE_BOUNDS_BYTES = {
     "from 256 MiB": math.inf,
 }
 """Ranges of sizes in which errors are summed up, each by the size at which it ends."""
+FROM_1_MIB = "id from 1 MiB"
+"""Series without their small messages, where how a call is launched hardly counts."""
+_MIB = 2.0**20
 _SHIPPED = "validation/collectives_measured.csv"
 
 
@@ -108,7 +112,15 @@ def compare(row: MeasuredCollective) -> ComparedCollective:
         choice = choose(row.op, machine, row.size_bytes, constants, algorithm=algorithm, excluded=excluded_of_row(row))
     except SpecError as error:
         return _without(row, error.problems[0].message)
-    predicted = time_s(row.op, choice.algorithm, choice.protocol, machine, row.size_bytes, constants)
+    predicted = time_s(
+        row.op,
+        choice.algorithm,
+        choice.protocol,
+        machine,
+        row.size_bytes,
+        constants,
+        registered=has_registered_buffers(row),
+    )
     return ComparedCollective(
         measured=row,
         predicted_s=float(predicted) + overhead_s,
@@ -131,6 +143,9 @@ def group_errors(rows: Iterable[ComparedCollective]) -> tuple[GroupError, ...]:
         ("id", [row.measured.id for row in healthy]),
     ):
         groups += [_summary(by, key, healthy, keys) for key in dict.fromkeys(keys)]
+    large = [row for row in healthy if row.measured.size_bytes >= _MIB]
+    ids = [row.measured.id for row in large]
+    groups += [_summary(FROM_1_MIB, key, large, ids) for key in dict.fromkeys(ids)]
     return tuple(group for group in groups if group.rows)
 
 

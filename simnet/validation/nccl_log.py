@@ -10,7 +10,7 @@ from pathlib import Path
 from simnet.errors import Problem, SpecError
 
 _US = 1e-6
-_PREFIX = re.compile(r"^\s*(?:\[[^\]]*\](?:<std\w+>:?)?\s*|\S+: (?=#|\s*\d))?")
+_PREFIX = re.compile(r"^\s*(?:\[[^\]]*\](?:<std\w+>:?)?|\S+: (?=#|\s*\d))?\s*")
 _PROGRAM = re.compile(r"\b(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|sendrecv)_perf\b")
 _RANK = re.compile(r"^#\s+Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device", re.IGNORECASE)
 _ROW = re.compile(r"^\d+\s+\d+\s+[a-z]\w*\s")
@@ -49,7 +49,7 @@ def read_log(path: Path) -> NcclLog:
     rows: list[tuple[float, float]] = []
     problems: list[Problem] = []
     for number, raw in enumerate(lines, 1):
-        line = raw[_PREFIX.match(raw).end() :] if _PREFIX.match(raw) else raw  # type: ignore[union-attr]
+        line = _PREFIX.sub("", raw, count=1)
         if found := _PROGRAM.search(line):
             op = found[1]
         if rank := _RANK.match(line):
@@ -75,7 +75,7 @@ def read_log(path: Path) -> NcclLog:
 
 def _row(words: list[str]) -> tuple[float, float]:
     """Return size and time of a row; its last columns are one or two groups of time, two bandwidths and errors."""
-    groups = 2 if len(words) > _LEAD + 2 * _GROUP else 1
+    groups = 2 if len(words) >= _LEAD + 2 * _GROUP else 1
     if len(words) < _LEAD + _GROUP:
         raise ValueError(f"{len(words)} columns")
     times = [float(words[len(words) - _GROUP * (groups - index)]) for index in range(groups)]

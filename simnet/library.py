@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from simnet.errors import Problem, SpecError, did_you_mean, listed
@@ -11,11 +12,13 @@ FOLDERS: dict[str, str] = {
     "part": "topologies/parts",
     "price": "topologies/prices",
     "scenario": "scenarios",
+    "collective": "scenarios/collectives",
     "model": "scenarios/models",
     "workload": "scenarios/workloads",
 }
 """Folder of each kind of file, inside a checkout, the working directory and the installed package."""
 
+_COLLECTIVE_KEY = re.compile(r"^collective\s*:", re.MULTILINE)
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -55,6 +58,36 @@ def find(kind: str, ref: str | Path, *, near: Path | None = None) -> Path:
             if path.is_file():
                 return path
     raise SpecError(_missing(kind, text))
+
+
+def is_about_collectives(ref: str | Path) -> bool:
+    """Return whether a scenario's name or path leads to a question about collectives."""
+    for kind in ("scenario", "collective"):
+        try:
+            path = find(kind, ref)
+        except SpecError:
+            continue
+        if kind == "collective" and not _is_path(str(ref)):
+            return True
+        try:
+            return bool(_COLLECTIVE_KEY.search(path.read_text("utf-8")))
+        except (OSError, UnicodeDecodeError):  # whoever reads it as a file of its kind tells what is wrong
+            return False
+    return False
+
+
+def data_file(ref: str, *, near: Path | None) -> Path:
+    """Return the file that a path in another file leads to, from that file's folder or from the working directory.
+
+    Raises
+    ------
+    SpecError
+        If there is no such file.
+    """
+    for base in (*([near] if near is not None else []), Path.cwd()):
+        if (base / ref).is_file():
+            return base / ref
+    raise SpecError(Problem(where=str(near or Path.cwd()), message="no such file", found=f'"{ref}"'))
 
 
 def list_shipped(kind: str) -> tuple[Path, ...]:

@@ -74,9 +74,16 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Simulate all cases of a scenario: table, data, figures, report."""
-    from simnet.cli.run import run_scenario
+    from simnet.library import is_about_collectives
 
-    code = run_scenario(scenario, out=out, sets=sets or (), jobs=jobs, as_json=json)
+    if is_about_collectives(scenario):
+        from simnet.cli.run_collective import run_collective_question
+
+        code = run_collective_question(scenario, out=out, sets=sets or (), as_json=json)
+    else:
+        from simnet.cli.run import run_scenario
+
+        code = run_scenario(scenario, out=out, sets=sets or (), jobs=jobs, as_json=json)
     raise typer.Exit(code)
 
 
@@ -178,7 +185,9 @@ def list_command(*, json: JsonOption = False) -> None:
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Shipped scenario, topology or model to start from.")],
+    name: Annotated[
+        str, typer.Argument(help="Shipped scenario, topology, model or question about collectives to start from.")
+    ],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write; default NAME.yaml.")] = None,
 ) -> None:
     """Copy a shipped file to start from."""
@@ -188,7 +197,7 @@ def new(
 
 
 @app.command()
-def schema(kind: Annotated[str, typer.Argument(help="scenario, topology or model.")]) -> None:
+def schema(kind: Annotated[str, typer.Argument(help="scenario, topology, model or collective.")]) -> None:
     """Print the JSON schema of a kind of file, for editors."""
     from simnet.cli.files import print_schema
 

@@ -44,7 +44,7 @@ def explain_table(
     if as_json:
         say(json.dumps(record(found), indent=1, allow_nan=False))
     else:
-        _print(found)
+        print_explanation(found)
 
 
 def record(found: Explanation) -> dict[str, object]:
@@ -89,7 +89,8 @@ def _draw(found: Explanation, path: Path) -> None:
         figure.savefig(path)
 
 
-def _print(found: Explanation) -> None:
+def print_explanation(found: Explanation) -> None:
+    """Print the verdict, then the faults by how well each predicts the table."""
     by_name = {one.name: one for one in found.candidates}
     causes = [by_name[name] for name in found.causes]
     print_text(_verdict(found, causes))

@@ -10,7 +10,7 @@ from simnet import library
 from simnet.cli.output import say
 from simnet.errors import Problem, SimnetError, SpecError, did_you_mean
 
-_SHIPPED = ("scenario", "topology", "model")
+_SHIPPED = ("scenario", "collective", "topology", "model")
 
 
 def check_files(files: Sequence[Path]) -> None:

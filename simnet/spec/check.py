@@ -10,11 +10,12 @@ from simnet import library
 from simnet.errors import Problem, SpecError
 from simnet.spec.base import SpecModel
 from simnet.spec.collective_error import CollectiveError
+from simnet.spec.collective_question import CollectiveQuestion
 from simnet.spec.collectives import CollectivesPart
 from simnet.spec.compute import ComputePart
 from simnet.spec.faults import FaultConstants
 from simnet.spec.known_error import KnownErrorPart
-from simnet.spec.load import build, expand, load_scenario, read_yaml
+from simnet.spec.load import build, expand, load_collective_question, load_scenario, read_yaml
 from simnet.spec.located import FROM, Located
 from simnet.spec.model import ModelSpec
 from simnet.spec.parts import CablePart, GpuPart, NicPart, NodePart, NvSwitchPart, SwitchPart
@@ -43,6 +44,7 @@ class PartsFile(SpecModel):
 _KINDS: dict[str, type[SpecModel]] = {
     "parts": PartsFile,
     "scenario": ScenarioSpec,
+    "question about collectives": CollectiveQuestion,
     "topology": TopologySpec,
     "model": ModelSpec,
     "workload": WorkloadSpec,
@@ -71,6 +73,9 @@ def check_file(path: Path) -> str:
     if kind == "scenario":
         num_cases = len(expand(load_scenario(path.absolute())))
         return f"scenario, {num_cases} case{'s' if num_cases != 1 else ''}"
+    if kind == "question about collectives":
+        question = load_collective_question(path.absolute())
+        return f"{kind}, {len(question.cases)} case{'s' if len(question.cases) != 1 else ''}"
     build(tree, _KINDS[kind], kind=kind if kind in _MAY_BUILD_ON else "")
     return kind
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from simnet.errors import Problem, SpecError, listed
+from simnet.spec.base import SpecModel
 from simnet.spec.fields import Shape, all_paths
 from simnet.spec.load import checked
 from simnet.spec.located import FROM, KeyPath, Located, Plain, merge, put
@@ -19,23 +21,60 @@ from simnet.spec.validate import shown, validate
 
 MAX_CASES = 10_000
 """Cases of one scenario; more is a slip in ``vary``."""
-_BODY = (Shape(CaseBody),)
-_BODY_KEYS = tuple(CaseBody.model_fields)
+Case = TypeVar("Case", bound=SpecModel)
+Body = TypeVar("Body", bound=SpecModel)
+Values = Mapping[str, str | int | float]
 _EMPTY = Located(value={}, origin="")
 
 
-def all_cases(tree: Located, overrides: Mapping[str, object]) -> tuple[list[Problem], list[CaseSpec]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseKind(Generic[Body, Case]):
+    """What the cases of a kind of file are made of."""
+
+    body: type[Body]
+    """Keys that a case has, each of which may stand in the file and again in its variants."""
+    needed: frozenset[str]
+    """Keys without which there is no case; validation tells why."""
+    make: Callable[[Body, str, str, Values], Case]
+    """A case from its body, name, variant and varied values."""
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Shape of a body, for names in it."""
+        return (Shape(self.body),)
+
+
+def _training_case(body: CaseBody, name: str, variant: str, values: Values) -> CaseSpec:
+    return CaseSpec(
+        name=name,
+        variant=variant,
+        values=values,
+        topology=body.topology,
+        workload=body.workload,
+        target=body.target,
+        routing=body.routing or body.topology.routing,
+        seed=body.seed,
+    )
+
+
+TRAINING = CaseKind(body=CaseBody, needed=frozenset({"topology", "workload"}), make=_training_case)
+"""Training steps: what a scenario's cases are."""
+
+
+def all_cases(
+    tree: Located, overrides: Mapping[str, object], kind: CaseKind[Body, Case]
+) -> tuple[list[Problem], list[Case]]:
     """Return the faults met on the way, and all cases without one.
 
     Variants stand outermost, the last varied path steps fastest. A path in *overrides* is no
-    longer varied. A scenario without topology or workload has no cases; validation tells why.
+    longer varied. A file without what its kind needs has no cases; validation tells why.
     """
     problems: list[Problem] = []
-    if not isinstance(tree.value, dict) or not {"topology", "workload"} <= tree.value.keys():
+    if not isinstance(tree.value, dict) or not kind.needed <= tree.value.keys():
         return [], []
-    base = resolve(_body_of(tree), _BODY)
+    base = resolve(_body_of(tree, kind), kind.shapes)
     problems += base.problems
-    cases: list[CaseSpec] = []
+    cases: list[Case] = []
     for name, variant in _variants(tree):
         axes = _axes(tree, variant, overrides)
         num_cases = math.prod(len(axis) for axis in axes)
@@ -43,10 +82,10 @@ def all_cases(tree: Located, overrides: Mapping[str, object]) -> tuple[list[Prob
             problems.append(_too_many(axes, len(cases) + num_cases))
             break
         problems += _repeated(axes)
-        layered = _layered(base, _body_of(variant))
+        layered = _layered(base, _body_of(variant, kind), kind)
         for changes in itertools.product(*axes):
             try:
-                cases.append(_case(layered, name, changes, overrides))
+                cases.append(_case(layered, name, changes, overrides, kind))
             except SpecError as error:
                 problems += error.problems
     return problems, cases
@@ -60,7 +99,13 @@ class _Change:
     value: Located
 
 
-def _case(layered: Resolved, variant: str, changes: Sequence[_Change], overrides: Mapping[str, object]) -> CaseSpec:
+def _case(
+    layered: Resolved,
+    variant: str,
+    changes: Sequence[_Change],
+    overrides: Mapping[str, object],
+    kind: CaseKind[Body, Case],
+) -> Case:
     """Return one case.
 
     Raises
@@ -73,34 +118,26 @@ def _case(layered: Resolved, variant: str, changes: Sequence[_Change], overrides
     broken = list(layered.broken)
     for change in (*changes, *(_Change(path=path, value=as_located(path, value)) for path, value in overrides.items())):
         try:
-            path = _known_path(change)
-            resolved = resolve(put(tree, path, change.value), _BODY)
+            path = _known_path(change, kind)
+            resolved = resolve(put(tree, path, change.value), kind.shapes)
         except SpecError as error:
             problems += error.problems
             continue
         tree = resolved.tree
         problems += resolved.problems
         broken += resolved.broken
-    body = checked(tuple(problems), lambda: validate(tree, CaseBody, broken=tuple(broken)))
+    body = checked(tuple(problems), lambda: validate(tree, kind.body, broken=tuple(broken)))
     values = {change.path: _label(change.value.plain()) for change in changes}
-    return CaseSpec(
-        name=_case_name(variant, values),
-        variant=variant,
-        values=values,
-        topology=body.topology,
-        workload=body.workload,
-        target=body.target,
-        routing=body.routing or body.topology.routing,
-        seed=body.seed,
-    )
+    return kind.make(body, _case_name(variant, values), variant, values)
 
 
-def _known_path(change: _Change) -> KeyPath:
+def _known_path(change: _Change, kind: CaseKind[Body, Case]) -> KeyPath:
     """Return the keys of a varied or set path, which must start at a key of a case."""
     path = key_path(change.path, where=change.value.where_key)
-    if path[0] in _BODY_KEYS:
+    keys = tuple(kind.body.model_fields)
+    if path[0] in keys:
         return path
-    paths = list(all_paths(_BODY))
+    paths = list(all_paths(kind.shapes))
     near = [known for known in paths if known.endswith(f".{change.path}")]
     near = near or difflib.get_close_matches(change.path, paths, n=1)
     raise SpecError(
@@ -108,17 +145,17 @@ def _known_path(change: _Change) -> KeyPath:
             where=change.value.where_key,
             path=change.path,
             message="no such path",
-            allowed=f"a path that starts with {listed(_BODY_KEYS)}",
+            allowed=f"a path that starts with {listed(keys)}",
             hint=f'did you mean "{near[0]}"?' if near else "",
         )
     )
 
 
-def _layered(base: Resolved, patch: Located) -> Resolved:
+def _layered(base: Resolved, patch: Located, kind: CaseKind[Body, Case]) -> Resolved:
     """Return the base changed by a variant, with the names that the variant brought put in place."""
     if not patch.value:
         return base
-    resolved = resolve(merge(base.tree, patch), _BODY)
+    resolved = resolve(merge(base.tree, patch), kind.shapes)
     return replace(
         resolved,
         problems=(*base.problems, *resolved.problems),
@@ -134,9 +171,9 @@ def _replaces(patch: Located, path: KeyPath) -> bool:
     return node is not None and (not isinstance(node.value, dict) or FROM in node.value)
 
 
-def _body_of(tree: Located) -> Located:
+def _body_of(tree: Located, kind: CaseKind[Body, Case]) -> Located:
     children = tree.value if isinstance(tree.value, dict) else {}
-    return replace(tree, value={key: children[key] for key in _BODY_KEYS if key in children})
+    return replace(tree, value={key: children[key] for key in kind.body.model_fields if key in children})
 
 
 def _variants(tree: Located) -> Iterator[tuple[str, Located]]:

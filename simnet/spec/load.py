@@ -18,6 +18,7 @@ from simnet.spec.refs import Resolved, record, resolve
 from simnet.spec.validate import validate
 
 if TYPE_CHECKING:
+    from simnet.spec.collective_question import CollectiveQuestion
     from simnet.spec.model import ModelSpec
     from simnet.spec.scenario import CaseSpec, ScenarioSpec
     from simnet.spec.topology import TopologySpec
@@ -29,6 +30,7 @@ __all__ = [
     "apply_overrides",
     "build",
     "expand",
+    "load_collective_question",
     "load_model",
     "load_part",
     "load_scenario",
@@ -55,11 +57,11 @@ def load_scenario(ref: str | Path, overrides: Mapping[str, object] | None = None
     SpecError
         With all faults of the scenario, of the files that it names, and of the overrides.
     """
-    from simnet.spec.expand import all_cases
+    from simnet.spec.expand import TRAINING, all_cases
     from simnet.spec.scenario import ScenarioSpec
 
     tree = read_yaml(library.find("scenario", ref))
-    problems, cases = all_cases(tree, overrides or {})
+    problems, cases = all_cases(tree, overrides or {}, TRAINING)
     scenario = checked(tuple(problems), lambda: validate(tree, ScenarioSpec))
     scenario._cases = tuple(cases)
     return scenario
@@ -68,6 +70,20 @@ def load_scenario(ref: str | Path, overrides: Mapping[str, object] | None = None
 def expand(scenario: ScenarioSpec) -> tuple[CaseSpec, ...]:
     """Return the cases of a loaded scenario, variants outermost, the last varied path fastest."""
     return scenario._cases
+
+
+def load_collective_question(ref: str | Path, overrides: Mapping[str, object] | None = None) -> CollectiveQuestion:
+    """Return the question about collectives of that name or path; parameters and errors as :func:`load_scenario`."""
+    from simnet.spec.collective_question import COLLECTIVE, CollectiveQuestion
+    from simnet.spec.expand import all_cases
+
+    tree = read_yaml(library.find("collective", ref))
+    problems, cases = all_cases(tree, overrides or {}, COLLECTIVE)
+    question = checked(tuple(problems), lambda: validate(tree, CollectiveQuestion))
+    question._cases = tuple(cases)
+    if question.measured:
+        question._measured = library.data_file(question.measured, near=tree.folder)
+    return question
 
 
 def load_topology(ref: str | Path, overrides: Mapping[str, object] | None = None) -> TopologySpec:

@@ -11,7 +11,7 @@ from simnet.spec.base import SpecModel
 from simnet.spec.fields import Shape, fields, leaves
 from simnet.spec.located import Plain
 
-KINDS = ("scenario", "topology", "model")
+KINDS = ("scenario", "topology", "model", "collective")
 """Kinds of file that have a schema."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Plain]
@@ -23,6 +23,7 @@ def json_schema(kind: str) -> str:
         "scenario": _scenario_schema,
         "topology": _topology_schema,
         "model": _model_schema,
+        "collective": _collective_schema,
     }
     return json.dumps({"$schema": _DRAFT} | makers[kind](), indent=1, ensure_ascii=False) + "\n"
 
@@ -40,13 +41,23 @@ def _model_schema() -> Schema:
 
 
 def _scenario_schema() -> Schema:
-    """Return the scenario's schema with the parts of a case typed; in it they need not be whole."""
     from simnet.spec.scenario import CaseBody, ScenarioSpec
 
-    schema, body = _of(ScenarioSpec), _of(CaseBody)
+    return _of_cases(ScenarioSpec, CaseBody, "VariantSpec")
+
+
+def _collective_schema() -> Schema:
+    from simnet.spec.collective_question import CollectiveBody, CollectiveQuestion
+
+    return _of_cases(CollectiveQuestion, CollectiveBody, "CollectiveVariantSpec")
+
+
+def _of_cases(file: type[SpecModel], case: type[SpecModel], variant: str) -> Schema:
+    """Return the schema of a file of cases with the parts of a case typed; in it they need not be whole."""
+    schema, body = _of(file), _of(case)
     parts = _mapping(body["properties"])
     definitions: Schema = {name: _partial(_mapping(part)) for name, part in _mapping(body["$defs"]).items()}
-    for owner in (schema, _mapping(_mapping(schema["$defs"])["VariantSpec"])):
+    for owner in (schema, _mapping(_mapping(schema["$defs"])[variant])):
         _mapping(owner["properties"]).update(parts)
     schema["$defs"] = _mapping(schema["$defs"]) | definitions
     return schema

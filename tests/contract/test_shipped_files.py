@@ -12,8 +12,15 @@ from simnet.spec.check import check_file
 from simnet.spec.schema import KINDS, json_schema
 
 ROOT = Path(__file__).parents[2]
-FILES = [path for kind in ("topology", "part", "scenario", "model") for path in library.list_shipped(kind)]
-SCHEMAS = {"scenario": "scenarios", "topology": "topologies", "model": "scenarios/models"}
+FILES = [
+    path for kind in ("topology", "part", "scenario", "model", "collective") for path in library.list_shipped(kind)
+]
+SCHEMAS = {
+    "scenario": "scenarios",
+    "topology": "topologies",
+    "model": "scenarios/models",
+    "collective": "scenarios/collectives",
+}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -28,11 +35,14 @@ def test_a_topology_bears_the_name_of_its_file(path):
     assert load_topology(path).name in {"", path.stem}
 
 
-@pytest.mark.parametrize("path", library.list_shipped("scenario"), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", library.list_shipped("scenario") + library.list_shipped("collective"), ids=lambda path: path.stem
+)
 def test_a_scenario_bears_the_name_of_its_file_and_opens_with_its_question(path):
-    from simnet.spec.load import load_scenario
+    from simnet.spec.load import load_collective_question, load_scenario
 
-    assert load_scenario(path).name == path.stem
+    load = load_collective_question if path.parent.name == "collectives" else load_scenario
+    assert load(path).name == path.stem
     head = path.read_text(encoding="utf-8").splitlines()[:4]
     assert head[0] == "# yaml-language-server: $schema=schema.json"
     assert any(line.startswith("# Question:") for line in head)

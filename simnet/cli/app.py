@@ -122,6 +122,12 @@ def collective(
     routing: Annotated[str, typer.Option(help="adaptive, static, static-no-offset or ecmp; else the topology's.")] = "",
     sets: SetOption = None,
     json: JsonOption = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it beside every algorithm that can run here.")
+    ] = None,
+    measured: Annotated[
+        Path | None, typer.Option(help="Log or CSV table of nccl-tests to draw over it.", **_TABLE)
+    ] = None,
 ) -> None:
     """Print the table of nccl-tests that a machine should give."""
     from simnet.cli.collective import print_collective
@@ -136,6 +142,8 @@ def collective(
         routing=routing,
         sets=sets or (),
         as_json=json,
+        plot=plot,
+        measured=measured,
     )
 
 

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simnet.cli.output import say
 from simnet.cli.table import print_table, print_text
+from simnet.errors import Problem, SimnetError, SpecError
 
 if TYPE_CHECKING:
     from simnet.collectives.table import CollectiveRow
+    from simnet.plot.collectives import CollectiveCurve
     from simnet.runner.collective import CollectiveTable
+    from simnet.topology import Cluster
 
 _US = 1e6
 _GB = 1e-9
 _PERCENT = 100
+_UNUSUAL = ("direct",)
+"""Algorithms for what-ifs, which would only crowd a figure."""
 
 
 def print_collective(
@@ -31,32 +38,108 @@ def print_collective(
     routing: str,
     sets: Sequence[str],
     as_json: bool,
+    plot: Path | None = None,
+    measured: Path | None = None,
 ) -> None:
     """Print what nccl-tests would, with what set each figure.
 
     Raises
     ------
     SimnetError
-        If topology, operation, ranks, sizes, algorithm or routing are not valid, or two ranks have no path.
+        If topology, operation, ranks, sizes, algorithm or routing are not valid, two ranks have no path, or
+        the measured table does not belong to the machine.
     """
     from simnet.runner.collective import simulate_collective
     from simnet.spec.load import load_topology, parse_set
     from simnet.topology import build_cluster
 
+    if measured is not None and plot is None:
+        raise SpecError(
+            Problem(where="--measured", message="measured points are drawn", hint="say where with --plot FILE")
+        )
     cluster = build_cluster(load_topology(topology, parse_set(sets)))
-    table = simulate_collective(
-        cluster,
-        op,
-        ranks=ranks,
-        sizes=sizes,
-        algorithm=algorithm,
-        launch=launch,
-        routing=routing or None,  # type: ignore[arg-type]  # compile() tells what there is
-    )
+
+    def predict(which: str) -> CollectiveTable:
+        return simulate_collective(
+            cluster,
+            op,
+            ranks=ranks,
+            sizes=sizes,
+            algorithm=which,
+            launch=launch,
+            routing=routing or None,  # type: ignore[arg-type]  # compile() tells what there is
+        )
+
+    table = predict(algorithm)
+    if plot is not None:
+        _draw(table, _others(table, predict), plot, _measured(measured, cluster, table, ranks))
     if as_json:
         say(json.dumps(asdict(table), indent=1, allow_nan=False))
     else:
         _print(table)
+
+
+def _others(table: CollectiveTable, predict: Callable[[str], CollectiveTable]) -> list[tuple[str, CollectiveTable]]:
+    """Return the table of each algorithm that can run, by name."""
+    from simnet.collectives.names import ALGORITHMS
+
+    found = []
+    for name in ALGORITHMS[table.op]:
+        with suppress(SimnetError):  # an algorithm that this machine cannot run has no line
+            found.append((name, predict(name)))
+    return found
+
+
+def _measured(path: Path | None, cluster: Cluster, table: CollectiveTable, ranks: str) -> CollectiveCurve | None:
+    if path is None:
+        return None
+    from simnet.collectives.names import bus_factor
+    from simnet.plot.collectives import CollectiveCurve
+    from simnet.validation.measured_table import read_table
+
+    found = read_table(path, cluster, op=table.op, ranks="" if ranks == "all" else ranks)
+    sizes = [size for query in found.queries for size in query.sizes_bytes]
+    points = sorted(zip(sizes, found.measured_s, strict=True))
+    factor = bus_factor(table.op, table.num_ranks)
+    return CollectiveCurve(
+        algorithm="measured",
+        label="measured",
+        x=tuple(size for size, _ in points),
+        time_s=tuple(time for _, time in points),
+        busbw_bytes_per_s=tuple(factor * size / time for size, time in points),
+    )
+
+
+def _draw(
+    table: CollectiveTable,
+    others: Sequence[tuple[str, CollectiveTable]],
+    path: Path,
+    measured: CollectiveCurve | None,
+) -> None:
+    from simnet.plot import style
+    from simnet.plot.collectives import plot_by_size
+
+    curves = [*(_curve(name, one) for name, one in others if name not in _UNUSUAL), _curve("what runs", table, 1)]
+    figure = plot_by_size(curves, measured=measured)[0].figure.get_figure(root=True)
+    known = sorted(figure.canvas.get_supported_filetypes())
+    if path.suffix.removeprefix(".") not in known:
+        raise SpecError(Problem(message="no kind of picture", found=f'"{path}"', allowed=", ".join(known)))
+    with style.save_settings():
+        figure.savefig(path)
+
+
+def _curve(label: str, table: CollectiveTable, dash: int = 0) -> CollectiveCurve:
+    from simnet.plot.collectives import CollectiveCurve
+
+    rows = [row for row in table.rows if row.size_bytes > 0]
+    return CollectiveCurve(
+        algorithm=label,
+        label=label,
+        dash=dash,
+        x=tuple(row.size_bytes for row in rows),
+        time_s=tuple(row.time_s for row in rows),
+        busbw_bytes_per_s=tuple(row.busbw_bytes_per_s for row in rows),
+    )
 
 
 def _print(table: CollectiveTable) -> None:

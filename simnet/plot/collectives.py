@@ -36,7 +36,7 @@ class CollectiveCurve:
     busbw_bytes_per_s: tuple[float, ...]
     """Bus bandwidth of each."""
     dash: int = 0
-    """Which kind of line, where a figure has several of one algorithm."""
+    """Which kind of line, where a figure has several of one algorithm; over sizes, how much thicker."""
 
 
 def plot_by_size(
@@ -46,8 +46,9 @@ def plot_by_size(
     bandwidth, time = axes or style.new_row(2, height_in=HEIGHT_IN)
     colours = _colours(curves)
     for curve in curves:
-        bandwidth.plot(curve.x, [_GB * value for value in curve.busbw_bytes_per_s], color=colours[curve.algorithm])
-        time.plot(curve.x, [_US * value for value in curve.time_s], color=colours[curve.algorithm])
+        look = {"color": colours[curve.algorithm], "linewidth": 1.5 + curve.dash}
+        bandwidth.plot(curve.x, [_GB * value for value in curve.busbw_bytes_per_s], **look)  # type: ignore[arg-type]
+        time.plot(curve.x, [_US * value for value in curve.time_s], **look)  # type: ignore[arg-type]
     if measured is not None:
         shape = {"linestyle": "none", "marker": "o", "markersize": 4, "color": style.INK, "zorder": 3}
         bandwidth.plot(measured.x, [_GB * value for value in measured.busbw_bytes_per_s], **shape)  # type: ignore[arg-type]
@@ -58,10 +59,24 @@ def plot_by_size(
         ax.set_xlabel("size of the whole buffer")
         style.clean(ax, title=title, grid="y")
         _size_ticks(ax)
-    _label_ends(bandwidth, [(c.label, c.x[-1], _GB * c.busbw_bytes_per_s[-1], colours[c.algorithm]) for c in curves])
-    if measured is not None:
-        bandwidth.annotate("● measured", (0.02, 0.94), xycoords="axes fraction", fontsize=style.SMALL_PT)
+    words = [(curve.label, colours[curve.algorithm]) for curve in curves]
+    _list(bandwidth, words if measured is None else [*words, ("● measured", style.INK)])
     return bandwidth, time
+
+
+def _list(ax: Axes, words: Sequence[tuple[str, str]]) -> None:
+    """Write the labels one above the other where no line is: all end close together at the largest size."""
+    for line, (text, colour) in enumerate(reversed(words)):
+        ax.annotate(
+            text,
+            (0.98, 0.04),
+            xycoords="axes fraction",
+            xytext=(0, line * (_LABEL_PT + 2)),
+            textcoords="offset points",
+            ha="right",
+            fontsize=style.SMALL_PT,
+            color=colour,
+        )
 
 
 def plot_by_ranks(

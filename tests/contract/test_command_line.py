@@ -20,6 +20,8 @@ VERBS = {
         "--routing",
         "--set",
         "--json",
+        "--plot",
+        "--measured",
     },
     "explain": {"topology", "--measured", "--op", "--ranks", "--set", "--json", "--plot"},
     "list": {"--json"},

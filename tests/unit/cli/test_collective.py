@@ -7,6 +7,7 @@ import json
 import pytest
 
 from simnet.cli import run_command
+from simnet.library import shipped_file
 
 GIB = 2**30
 
@@ -89,3 +90,21 @@ def test_what_there_is_not_is_one_error(capsys, words, message):
     assert out == ""
     assert err.count("error:") == 1
     assert message in err
+
+
+def test_measured_points_lie_over_the_lines(capsys, tmp_path):
+    table = tmp_path / "measured.csv"
+    shipped = find_measured("nt309_h100_16_ar,")
+    table.write_text("\n".join(shipped), encoding="utf-8")
+    picture = tmp_path / "curves.svg"
+    words = ["collective", "hgx-h100", "--set", "nodes=2", "--sizes", "8,1GiB", "--plot", str(picture)]
+    assert run_command([*words, "--measured", str(table)]) == 0
+    text = picture.read_text(encoding="utf-8")
+    assert all(name in text for name in ("ring", "tree", "nvls_tree", "what runs", "measured"))
+    assert run_command(["collective", "hgx-h100", "--measured", str(table)]) == 2
+    assert "say where with --plot" in capsys.readouterr().err
+
+
+def find_measured(start):
+    lines = shipped_file("scenarios/validation/collectives_measured.csv").read_text(encoding="utf-8").splitlines()
+    return [lines[0], *(line for line in lines if line.startswith(start))]

@@ -16,12 +16,11 @@ import pytest
 
 from simnet.collectives.lower import lower
 from simnet.engine.executor import run_program
-from simnet.engine.program import ActorSets, Geometry, Program, Role, Transfer
 from simnet.runner.case import lower_on, prepare
 from simnet.spec.collectives import load_collectives
 from simnet.topology.build import build_cluster
-from simnet.workload.ops import Category, Start, Wait
 from tests.bench.reference_step import reference_step
+from tests.oracle.one_use import one_use
 
 pytestmark = [pytest.mark.slow, pytest.mark.benchmark(timer=time.process_time, warmup=False)]
 MEBIBYTE = 2**20
@@ -88,38 +87,3 @@ def test_an_all_reduce_of_1_gib_over_16384_gpus(benchmark, algorithm):
     benchmark.extra_info["peak_mib"] = round(peak_mib)
     assert seconds >= 2 * GIB / (8 * 50e9)
     assert peak_mib < 500
-
-
-def one_use(tasks, fabric, constants):
-    """Program of one actor that makes the collective once."""
-    from simnet.collectives.capacity import usable_capacity
-    from simnet.engine.incidence import Incidence
-
-    count = len(tasks.size_bytes)
-    everyone = ActorSets(indptr=np.arange(count + 1), actor=np.zeros(count, dtype=np.int64))
-    return Program(
-        roles=(
-            Role(name="all", first_actor=0, num_actors=1, ops=(Start(comm=0, instance=0), Wait(comm=0, instance=0))),
-        ),
-        transfers=(
-            Transfer(
-                name="all-reduce",
-                category=Category.DP,
-                geometry=0,
-                size_bytes=tasks.size_bytes,
-                latency_s=tasks.latency_s,
-                starters=everyone,
-                waiters=everyone,
-            ),
-        ),
-        geometries=(
-            Geometry(
-                incidence=Incidence(indptr=tasks.indptr, link=tasks.resource, coef=tasks.coef),
-                cap=tasks.rate_cap_bytes_per_s,
-                weight=tasks.weight,
-            ),
-        ),
-        capacity=usable_capacity(fabric, constants),
-        can_bind=np.ones(fabric.num_resources, dtype=bool),
-        slowdown=np.ones(1),
-    )

@@ -66,6 +66,19 @@ def test_a05_small_messages_are_flat_and_never_below_the_hop_latencies():
     assert (np.diff(times) >= 0).all()
 
 
+def test_a05_ring_latency_grows_with_the_ranks_and_tree_latency_with_their_logarithm():
+    # 16 KiB on 2, 8 and 32 nodes of eight: 16, 64, 256 ranks.
+    fabric = fabric_of("hgx-h100", 32)
+    times = {
+        name: [collective_table(fabric, "all_reduce", np.arange(8 * nodes), [16 * 2**10], constants=HOPPER,
+                                algorithm=name)[0].time_s for nodes in (2, 8, 32)]
+        for name in ("ring", "tree")
+    }  # fmt: skip
+    ring, tree = np.diff(times["ring"]), np.diff(times["tree"])
+    assert ring[1] / ring[0] == pytest.approx((256 - 64) / (64 - 16), rel=0.15)
+    assert tree[1] / tree[0] == pytest.approx(1, rel=0.15)
+
+
 @pytest.mark.parametrize("algorithm", ["ring", "tree", "nvls_tree", "hierarchical"])
 @pytest.mark.parametrize("nic", [0, 3, 7])
 def test_a11_a_lost_nic_costs_between_an_eighth_and_a_half(algorithm, nic):

@@ -25,7 +25,6 @@ from simnet.engine.recursion import Bracket, run_recursion
 from simnet.engine.trace import StepTrace
 from simnet.errors import Problem, TopologyError
 from simnet.spec.collectives import load_collectives
-from simnet.spec.compute import load_preset
 from simnet.spec.known_error import known_error
 from simnet.spec.parts import GpuPart
 from simnet.spec.scenario import CaseSpec
@@ -35,6 +34,7 @@ from simnet.topology.cluster import Cluster
 from simnet.topology.fabric import Fabric
 from simnet.units import MINUTE_S, format_time
 from simnet.workload.checks import check_divides, check_shard_groups, num_sequences
+from simnet.workload.kernels import job_preset
 from simnet.workload.layout import pipeline_layout
 from simnet.workload.memory import MemoryEstimate, require_fit
 from simnet.workload.ops import Comm, StepPlan
@@ -92,7 +92,7 @@ def prepare(case: CaseSpec, cluster: Cluster | None = None) -> Prepared:
     built = build_cluster(case.topology) if cluster is None else cluster
     workload = case.workload
     grid, memory = check(case, built)
-    preset = load_preset(gpu, workload.precision, software_date=workload.software_date)
+    preset = job_preset(workload, gpu)
     beside_s = replicated_traffic_s(workload, gpu, preset, screen_network(case, built), dp=grid.dp)
     plan = build_plan(workload, gpu, preset, dp=grid.dp, dp_beside_s=beside_s)
     notes = (grid.note,) if grid.note else ()

@@ -16,6 +16,8 @@ __all__ = ["LINEAR_BYTES", "ComputePart", "KernelPreset", "load_compute", "load_
 
 LINEAR_BYTES: dict[str, float] = {"bf16": 2, "fp16": 2, "fp8": 1, "mxfp8": 1 + 1 / 32, "nvfp4": 1 / 2 + 1 / 16}
 """Bytes of an operand element with its share of a block scale (OCP microscaling formats 1.0; NVFP4)."""
+MEGATRON, COMPILED, QUICKEST_ATTENTION = "megatron", "compiled", "flash"
+"""Stack and attention kernel that the efficiencies are of; stack whose element-wise work a compiler fuses."""
 HALF_PRECISIONS = ("bf16", "fp16")
 """Precisions of 16 bit, for which nothing is quantised."""
 
@@ -35,6 +37,8 @@ class GenerationCompute(SpecModel):
     """Products of forward attention."""
     attention_backward_efficiency: Constant
     """Products of backward attention."""
+    attention_kernel_share: dict[str, Constant]
+    """Speed of older fused attention kernels over that of the quickest, by name."""
     memory_efficiency: Constant
     """Streaming kernels."""
     streaming_multiprocessors: Constant
@@ -99,6 +103,12 @@ class ComputeLaws(SpecModel):
     """Slow-down by TP and CP collectives beside compute, over their bytes on NVLink."""
     contention_share_dp: Constant
     """Slow-down by replicated traffic beside compute, over its time on the network."""
+    sharded_copy_share: Constant
+    """Copies of sharded units into and out of the buffers of their collectives, over one of each."""
+    compiled_cast_share: Constant
+    """Part of the bytes of quantisation that compiled stacks move: the rest is fused with what makes the operand."""
+    stack_slowdown: dict[str, Constant]
+    """Time of kernels outside Megatron-Core over theirs, by stack."""
     jitter: Constant
     """Standard deviation of ranks' compute time."""
     power_exponent: Constant
@@ -121,7 +131,13 @@ class ComputePart(SpecModel):
 
 
 def load_preset(
-    gpu: GpuPart, precision: Precision, *, software_date: float | None = None, constants: ComputePart | None = None
+    gpu: GpuPart,
+    precision: Precision,
+    *,
+    software_date: float | None = None,
+    stack: str = MEGATRON,
+    attention_kernel: str = QUICKEST_ATTENTION,
+    constants: ComputePart | None = None,
 ) -> KernelPreset:
     """Return the kernel constants of *gpu* at *precision*.
 
@@ -133,6 +149,8 @@ def load_preset(
         Precision of the linear layers.
     software_date
         Year of the software stack, such as 2025.33; by default that of the constants.
+    stack, attention_kernel
+        What runs the kernels, and which fused attention (``WorkloadSpec``); by default the quickest.
     constants
         The shipped ones unless given.
 
@@ -156,7 +174,13 @@ def load_preset(
                 allowed=", ".join(generation.linear_efficiency),
             )
         )
-    return _resolve(part.laws, generation, entry, gpu, precision, software_date)
+    preset = _resolve(part.laws, generation, entry, gpu, precision, software_date)
+    share = generation.attention_kernel_share.get(attention_kernel)
+    return preset.of_stack(
+        slowdown=1.0 if stack == MEGATRON else part.laws.stack_slowdown[stack].value,
+        attention_share=1.0 if share is None else share.value,
+        cast_share=part.laws.compiled_cast_share.value if stack == COMPILED else 1.0,
+    )
 
 
 def _resolve(
@@ -208,6 +232,7 @@ def _resolve(
         step_overhead_s=laws.step_overhead.si,
         contention_share=laws.contention_share.value,
         contention_share_dp=laws.contention_share_dp.value,
+        sharded_copy_share=laws.sharded_copy_share.value,
         jitter=laws.jitter.value,
         assumptions=(*_assumptions(generation, entry, gpu), _sustained(entry, gpu, precision, min(linear, peak), peak)),
     )

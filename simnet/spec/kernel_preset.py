@@ -68,6 +68,8 @@ class KernelPreset(SpecModel):
     """By how much a TP or CP collective beside compute slows it, over its bytes on NVLink."""
     contention_share_dp: float
     """The same for gradient reductions and parameter gathers, over their time on the network."""
+    sharded_copy_share: float
+    """Copies of sharded units into and out of the buffers of their collectives, over one of each."""
     jitter: float
     """Standard deviation of a rank's compute time over ranks, as a share."""
     gemm_speedup: float = Field(default=1.0, gt=0)
@@ -78,6 +80,22 @@ class KernelPreset(SpecModel):
     """What-if: streaming kernels so many times as fast."""
     assumptions: tuple[str, ...] = ()
     """What was taken from a sibling or assumed, in words."""
+
+    def of_stack(self, *, slowdown: float, attention_share: float, cast_share: float) -> KernelPreset:
+        """Return the preset with kernels that take *slowdown* times as long, casts of a share of the bytes.
+
+        *attention_share* is the speed of the fused attention kernel over that of the quickest.
+        """
+        return self.model_copy(
+            update={
+                "cast_bytes_per_element": self.cast_bytes_per_element * cast_share,
+                "linear_efficiency": self.linear_efficiency / slowdown,
+                "half_efficiency": self.half_efficiency / slowdown,
+                "memory_efficiency": self.memory_efficiency / slowdown,
+                "attention_forward_efficiency": self.attention_forward_efficiency * attention_share,
+                "attention_backward_efficiency": self.attention_backward_efficiency * attention_share,
+            }
+        )
 
     def scaled(self, *, gemm: float = 1.0, attention: float = 1.0, memory: float = 1.0) -> KernelPreset:
         """Return the preset with kernels of a kind that many times as fast: a what-if, not a measurement.

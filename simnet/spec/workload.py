@@ -18,6 +18,14 @@ RANK_AXES = ("tp", "cp", "dp", "pp")
 Algorithm = Literal["auto", "ring", "tree", "nvls", "nvls_tree", "hierarchical", "direct"]
 """How a collective is made; ``auto`` chooses by size and machine as NCCL does."""
 
+Stack = Literal["megatron", "pytorch", "compiled"]
+"""What runs the kernels."""
+AttentionKernel = Literal["flash", "flash2", "flash1", "unfused"]
+"""How attention is computed."""
+Recompute = Literal["none", "selective", "full"]
+"""What the backward pass computes again."""
+LayerProduct = Literal["qkv", "proj", "fc1", "fc2"]
+"""Matrix products of a layer, in order."""
 
 Degree = Annotated[int, Field(ge=1, le=MAX_GPUS)]
 """GPUs over which something is split."""
@@ -136,12 +144,21 @@ class WorkloadSpec(SpecModel):
     """Norms and residual stream are split along the sequence over the tensor-parallel group."""
     context_parallel: Literal["ring", "all_gather"] = "ring"
     """Keys and values go round beside attention, or are gathered before it."""
-    attention_kernel: Literal["flash", "unfused"] = "flash"
-    """Fused attention keeps no scores; unfused keeps them for the backward pass."""
+    stack: Stack = "megatron"
+    """What runs the kernels: megatron (Megatron-Core with Transformer Engine), pytorch (eager), or compiled
+    (torch.compile, XLA)."""
+    attention_kernel: AttentionKernel = "flash"
+    """Fused attention keeps no scores: flash is the quickest kernel of the GPU, flash2 and flash1 are FlashAttention-2
+    and -1 of 2023 and 2022; unfused keeps scores for the backward pass."""
     dropout: bool = False
     """Whether hidden states and attention have dropout, whose masks take memory (the early GPT runs)."""
-    recompute: Literal["none", "selective", "full"] = "none"
+    recompute: Recompute = "none"
     """What the backward pass computes again: nothing, the attention core, or whole layers."""
+    recompute_keeps: tuple[LayerProduct, ...] = ()
+    """Matrix products that full recomputation does not repeat: their results are kept, or, as fc2's where PyTorch
+    stops early and XLA drops dead code, not needed."""
+    recompute_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of the layers that full recomputation recomputes (Megatron's recompute_num_layers, every n-th block)."""
     sharding: Sharding = "zero1"
     """What replicas split: zero1 the optimizer's state (Megatron's distributed optimizer), zero3 (DeepSpeed) and fsdp
     (PyTorch) gradients and parameters too, hsdp the same inside groups of ``fsdp_group`` GPUs."""
@@ -171,7 +188,7 @@ class WorkloadSpec(SpecModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        rules = (*self._schedule_rules(), *self._sharding_rules(), *self._model_rules())
+        rules = (*self._schedule_rules(), *self._recompute_rules(), *self._sharding_rules(), *self._model_rules())
         if rules:
             raise broken(*rules)
         return self
@@ -195,6 +212,13 @@ class WorkloadSpec(SpecModel):
         if sorted(self.rank_order.split("-")) != sorted(RANK_AXES):
             message = "rank_order names each of tp, cp, dp and pp once"
             yield Rule(message=message, keys=("rank_order",), allowed="such as tp-cp-dp-pp")
+
+    def _recompute_rules(self) -> Iterator[Rule]:
+        """Yield what recomputation does not allow."""
+        for key, is_set in (("recompute_keeps", self.recompute_keeps), ("recompute_share", self.recompute_share < 1)):
+            if is_set and self.recompute != "full":
+                found = f"recompute {self.recompute}"
+                yield Rule(message=f"{key} is for recompute full alone", keys=(key, "recompute"), found=found)
 
     def _sharding_rules(self) -> Iterator[Rule]:
         """Yield what a kind of sharding does not allow."""

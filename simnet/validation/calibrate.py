@@ -10,14 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from simnet.analysis.screen import estimate_step
-from simnet.spec.compute import ComputePart, KernelPreset, load_compute, load_preset
+from simnet.spec.compute import ComputePart, KernelPreset, load_compute
 from simnet.validation.free_constants import FREE_CONSTANTS, FreeConstant, values_of, with_values
 from simnet.validation.regression import Fit, FloatArray, Regression, fit
+from simnet.validation.run_errors import CALIBRATION_QUALITIES, SHAPE_COLUMNS
 from simnet.validation.runs import RunCase, RunRow, to_case
-from simnet.validation.runs_report import CALIBRATION_QUALITIES, SHAPE_COLUMNS
+from simnet.workload.kernels import job_preset
 
-STACK = "megatron"
-"""Framework whose rows are fitted: the compute model is of its kernels and schedules."""
+UNSTATED_SHARE = "recompute share"
+"""Note of rows of which it is not known how many layers they recompute."""
 LOSS_SCALE = 0.03
 """Error at which a row starts to lose its say: the drift of one recipe between containers (docs/validation.md)."""
 MAX_ITERATIONS = 8
@@ -28,9 +29,6 @@ LEFT_OUT: Mapping[str, tuple[str, ...]] = {
     "B200": ("rate B200, narrow", "rate B200, 16 bit"),
 }
 """GPUs with siblings of their generation, and the rates that they then take from the power law."""
-POWER_EXPONENT = 0.8
-"""Exponent of that law as it was believed before either GPU was seen (dynamic power grows faster than the clock);
-the shipped one is a compromise of GB300 and B200, so that it must not predict them here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +45,7 @@ class Calibrated:
 def usable(rows: Iterable[RunRow]) -> tuple[RunCase, ...]:
     """Return the rows that constants are fitted on.
 
-    Quality a and b, not doubted, of the Megatron stack, with micro-batch and stages stated; where attention
+    Quality a and b, not doubted, with micro-batch and stages stated; where attention
     is not fused (before 2023), recomputation too, since it decides the work.
     """
     cases = [case for case in map(to_case, rows) if isinstance(case, RunCase)]
@@ -92,13 +90,13 @@ def calibrate(
 
 def predictions(cases: Sequence[RunCase], part: ComputePart) -> FloatArray:
     """Return the step times of the closed form with the constants *part* [s]."""
-    presets: dict[tuple[str, str, float | None], KernelPreset] = {}
+    presets: dict[tuple[object, ...], KernelPreset] = {}
     steps: list[float] = []
     for case in cases:
         job = case.workload
-        key = (case.gpu.name, job.precision, job.software_date)
+        key = (case.gpu.name, job.precision, job.software_date, job.stack, job.attention_kernel)
         if key not in presets:
-            presets[key] = load_preset(case.gpu, job.precision, software_date=job.software_date, constants=part)
+            presets[key] = job_preset(job, case.gpu, part)
         steps.append(estimate_step(job, case.gpu, presets[key], case.network, dp=case.dp).step_time_s)
     return np.array(steps)
 
@@ -122,9 +120,10 @@ def without_gpu(cases: Sequence[RunCase], gpu: str) -> dict[str, float]:
 
     Its matrix rate follows the power law over the datasheet's board power, as for a GPU without rows.
     """
-    reference = load_compute().generations["blackwell"].reference_tdp.si
+    constants = load_compute()
+    reference = constants.generations["blackwell"].reference_tdp.si
     part = next(case.gpu for case in cases if case.row.text("gpu") == gpu)
-    rates = dict.fromkeys(LEFT_OUT[gpu], (part.tdp / reference) ** POWER_EXPONENT)
+    rates = dict.fromkeys(LEFT_OUT[gpu], (part.tdp / reference) ** constants.laws.power_exponent.value)
     return _errors_without(cases, [case.row.text("gpu") == gpu for case in cases], fixed=rates)
 
 
@@ -145,8 +144,8 @@ def _is_usable(case: RunCase) -> bool:
     row = case.row
     is_known = bool(row.measured_s) and row.text("quality") in CALIBRATION_QUALITIES and not row.is_suspect
     shape = SHAPE_COLUMNS if case.gpu.generation == "ampere" else SHAPE_COLUMNS[:2]
-    is_stated = not any(note.startswith(shape) for note in case.assumptions)
-    return is_known and is_stated and row.text("stack") == STACK
+    is_stated = not any(note.startswith((*shape, UNSTATED_SHARE)) for note in case.assumptions)
+    return is_known and is_stated
 
 
 def _family(case: RunCase) -> tuple[str, str, str]:

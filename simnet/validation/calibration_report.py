@@ -17,8 +17,9 @@ from simnet.spec.compute import load_compute
 from simnet.spec.known_error import KnownErrorRecord
 from simnet.validation.calibrate import LEFT_OUT, Calibrated, calibrate, cross_validated, predictions, without_gpu
 from simnet.validation.free_constants import values_of
+from simnet.validation.run_errors import GroupError, group_error, is_stated
 from simnet.validation.runs import GPU_PARTS, RunCase
-from simnet.validation.runs_report import GroupError, group_error
+from simnet.validation.stacks import MEGATRON, OTHER_STACKS, stack_label
 
 CALIBRATION_FILE = "scenarios/validation/calibration.json"
 STRONG = 0.55
@@ -59,6 +60,9 @@ class CalibratedRow:
     id: str
     gpu: str
     precision: str
+    stack: str
+    is_stated: bool
+    """Whether micro-batch, stages and recomputation are stated."""
     shipped: float
     fitted: float
     cross_validated: float | None
@@ -120,6 +124,8 @@ def calibration_report(cases: Sequence[RunCase], *, cross_validate: bool) -> Cal
             id=case.row.run_id,
             gpu=case.row.text("gpu"),
             precision=case.workload.precision,
+            stack=stack_label(case.row),
+            is_stated=is_stated(case.assumptions),
             shipped=float(before),
             fitted=float(after),
             cross_validated=blind.get(case.row.run_id),
@@ -191,8 +197,14 @@ def _record(gpu: str, precision: str, errors: Sequence[float], source: str) -> l
 def _grouped(rows: Sequence[CalibratedRow]) -> list[tuple[str, list[CalibratedRow]]]:
     groups: dict[str, list[CalibratedRow]] = {}
     for row in rows:
-        groups.setdefault(f"{row.gpu}, {row.precision}", []).append(row)
-    return [("all", list(rows)), *sorted(groups.items())]
+        groups.setdefault(f"{row.gpu}, {row.precision}, {row.stack}", []).append(row)
+    kinds = {
+        "all": list(rows),
+        "megatron, inputs stated": [row for row in rows if row.stack == MEGATRON and row.is_stated],
+        "megatron, recomputation blank": [row for row in rows if row.stack == MEGATRON and not row.is_stated],
+        OTHER_STACKS: [row for row in rows if row.stack != MEGATRON],
+    }
+    return [(key, found) for key, found in kinds.items() if found] + sorted(groups.items())
 
 
 def _constants(found: Calibrated) -> tuple[FittedConstant, ...]:

@@ -1,4 +1,4 @@
-"""Tables of docs/validation.md: ``python -m simnet.validation.markdown`` writes them anew in a checkout.
+"""Tables of the documents on errors and constants: ``python -m simnet.validation.markdown`` writes them in a checkout.
 
 Each stands between ``<!-- table NAME -->`` and ``<!-- end -->``; the tests compare them with the code.
 """
@@ -13,11 +13,14 @@ from pathlib import Path
 from simnet.library import shipped_file
 from simnet.validation.calibration_report import CalibrationReport, shipped_calibration
 from simnet.validation.mlperf import RUNS_FILE, markdown_table, mlperf_rows
+from simnet.validation.run_errors import GroupError, beyond_anchor, group_error, is_judged, is_stated, series_members
 from simnet.validation.runs import read_runs
-from simnet.validation.runs_report import GroupError, RunsReport, group_error, validate_runs
+from simnet.validation.runs_report import RunsReport, validate_runs
 from simnet.validation.twins import twins
 
-DOCUMENT = "docs/validation.md"
+DOCUMENTS = ("docs/validation.md", "docs/model/compute.md")
+LONG_SERIES = 3
+"""Sizes from which a series tells how a job scales."""
 MISS = 0.1
 """Error from which a row is listed as a miss."""
 _PERCENT = 100
@@ -30,7 +33,7 @@ def with_tables(text: str) -> str:
 
 
 def _groups() -> str:
-    kept = ("all", "gpu, precision, stack", "micro-batch, stages, recompute")
+    kept = ("all", "kind of stack", "gpu, precision, stack", "micro-batch, stages, recompute")
     return _errors((_named(group), group) for group in _screened().groups if group.by in kept)
 
 
@@ -41,12 +44,41 @@ def _series() -> str:
     return _table("series | sizes | mean % | max %", lines)
 
 
+def _series_pooled() -> str:
+    series = series_members([row for row in _screened().rows if is_judged(row)], min_sizes=LONG_SERIES)
+    kinds: dict[str, list[float]] = {}
+    for members in series.values():
+        kind = "inputs stated" if all(is_stated(row.assumptions) for row in members) else "inputs blank"
+        kinds.setdefault(kind, []).extend(beyond_anchor(members))
+    lines = [
+        f"| {kind} | {one.rows} | {_share(one.mape)} | {_share(one.p90_ape)} | {_share(one.max_ape)} |"
+        for kind, one in ((kind, group_error("", "", errors)) for kind, errors in sorted(kinds.items()))
+    ]
+    return _table(
+        "series of three sizes and more | runs beyond the smallest | mean % | 90th percentile % | max %", lines
+    )
+
+
 def _cross_validated() -> str:
     return _errors((group.key, group) for group in _calibration().groups() if group.by == "cross-validated")
 
 
 def _left_out() -> str:
     return _errors((group.key, group) for group in _calibration().groups() if group.by == "GPU left out")
+
+
+def _constants() -> str:
+    lines = [
+        f"| {one.name} | {one.shipped:.3g} | {_PERCENT * one.spread:.0f} | {one.prior:.3g} "
+        f"| {_PERCENT * one.prior_spread:.0f} |"
+        for one in _calibration().constants
+    ]
+    return _table("constant | value | sd % | prior | its sd %", lines)
+
+
+def _correlations() -> str:
+    lines = [f"| {pair.one} | {pair.other} | {pair.value:+.2f} |" for pair in _calibration().correlations]
+    return _table("constant | with | correlation", lines)
 
 
 def _twins() -> str:
@@ -61,9 +93,7 @@ def _twins() -> str:
 
 
 def _misses() -> str:
-    rows = [
-        row for row in _screened().rows if row.error is not None and row.quality in ("a", "b") and not row.is_suspect
-    ]
+    rows = [row for row in _screened().rows if is_judged(row)]
     far = sorted((row for row in rows if abs(row.error or 0) > MISS), key=lambda row: -abs(row.error or 0))
     lines = [
         f"| {row.id} | {row.gpus:,} {row.gpu} | {row.precision} | {row.measured:.3f} | {row.predicted:.3f} "
@@ -89,8 +119,11 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "mlperf": lambda: markdown_table(mlperf_rows()),
     "groups": _groups,
     "series": _series,
+    "series_pooled": _series_pooled,
     "cross_validated": _cross_validated,
     "left_out": _left_out,
+    "constants": _constants,
+    "correlations": _correlations,
     "twins": _twins,
     "misses": _misses,
     "not_predicted": _not_predicted,
@@ -130,5 +163,6 @@ def _share(value: float) -> str:
 
 
 if __name__ == "__main__":
-    path = Path(DOCUMENT)
-    path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for name in DOCUMENTS:
+        path = Path(name)
+        path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -17,16 +17,20 @@ from simnet.library import list_shipped
 from simnet.spec.load import load_model, load_part
 from simnet.spec.model import ModelSpec
 from simnet.spec.parts import GpuPart, Precision
+from simnet.spec.sharding import FsdpSpec, Sharding
 from simnet.spec.workload import (
     BatchSpec,
     LayoutSpec,
     OverlapSpec,
     ParallelismSpec,
+    Recompute,
     WorkloadSpec,
 )
 from simnet.units import parse_bandwidth
+from simnet.validation.blanks import Blanks
 from simnet.validation.machines import machine_size
 from simnet.validation.run_table import RunRow, read_runs, software_date
+from simnet.validation.stacks import STACKS, attention_of_stack, defaults_of, recompute_of_stack, stack_name
 from simnet.workload.layout import even_split
 from simnet.workload.memory import estimate
 
@@ -51,7 +55,12 @@ BF16_GRADIENTS_SINCE = 2024.0
 """From this year on performance recipes reduce gradients in 16 bit (NVIDIA NeMo ``grad_reduce_in_fp32=False``)."""
 SEQUENCE_PARALLEL_SINCE = 2022.4
 """Korthikanti, arXiv:2205.05198, was published in May 2022; Megatron has had sequence parallelism since."""
-Recompute = Literal["none", "selective", "full"]
+DEFAULT_ORDER = ("tp", "cp", "dp", "pp")
+"""Megatron's rank order, innermost first."""
+KEEPS_PARAMETERS = "SHARD_GRAD_OP"
+"""Note of rows whose parameters stay gathered from forward to backward pass (PyTorch's name of it)."""
+REDUCED_IN: Mapping[str, Literal["fp32", "bf16"]] = {"fp32 reduce": "fp32", "bf16 reduce": "bf16"}
+"""Note of rows that say in what sharded gradients are reduced."""
 CHANGED_MODEL = "MODEL CHANGED"
 """Note of rows whose model is not the card's (parallel block, sliding window)."""
 NO_MODEL = "no model card, experts and hybrids are not simulated yet"
@@ -87,10 +96,10 @@ def to_case(row: RunRow) -> RunCase | Unsupported:
     reason = _obstacle(row)
     if reason:
         return Unsupported(row=row, reason=reason)
+    blanks = Blanks()
     try:
-        model = _model(row)
+        model = _model(row, blanks)
         gpu = load_part("gpu", GPU_PARTS[row.text("gpu")], GpuPart)
-        blanks = _Blanks()
         workload = _with_recompute(_workload(row, model, blanks), row, gpu, blanks)
         network = _network(row, gpu, blanks)
     except (SpecError, ValueError) as error:
@@ -106,30 +115,15 @@ def to_case(row: RunRow) -> RunCase | Unsupported:
     )
 
 
-class _Blanks:
-    """Notes on blanks that took a default."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def take(self, row: RunRow, column: str, default: str) -> str:
-        """Return the column, or *default* with a note."""
-        value = row.text(column)
-        if value and value != "unknown":
-            return value
-        self.notes.append(f"{column} not stated: {default}")
-        return default
-
-
 def _obstacle(row: RunRow) -> str:
     """Return why a row is out of reach, empty if it is not."""
-    gpu, model, sharding = row.text("gpu"), row.text("base_model_id"), row.text("sharding")
+    gpu, model = row.text("gpu"), row.text("base_model_id")
     obstacles = (
         (gpu in CUT_DOWN_PARTS, f"{gpu} is a cut-down part without a datasheet"),
         (gpu not in GPU_PARTS, f"no part for GPU {gpu}"),
         (model not in _models(), f"{NO_MODEL}: {model}"),
+        (stack_name(row) not in STACKS, f"nothing is known of stack {stack_name(row)}; known: {', '.join(STACKS)}"),
         (CHANGED_MODEL in row.text("note"), "the run changed the model beyond its card"),
-        (sharding in ("fsdp", "hsdp", "zero3"), f"sharding {sharding} is not simulated yet"),
         (not row.text("global_batch") or not row.text("gpus"), "GPU count or batch not stated"),
     )
     return next((reason for is_met, reason in obstacles if is_met), "")
@@ -140,13 +134,19 @@ def _models() -> frozenset[str]:
     return frozenset(path.stem for path in list_shipped("model"))
 
 
-def _model(row: RunRow) -> ModelSpec:
+def _model(row: RunRow, blanks: Blanks) -> ModelSpec:
+    """Return the row's model: its card, with fewer layers or a longer table of positions where the run has them."""
     model = load_model(row.text("base_model_id"))
-    layers = row.text("layers_override")
-    return model.model_copy(update={"layers": int(layers), "published_parameters": None}) if layers else model
+    layers, tokens = row.text("layers_override"), row.count("seq", 0)
+    if layers:
+        model = model.model_copy(update={"layers": int(layers), "published_parameters": None})
+    if 0 < model.learned_positions < tokens:
+        blanks.notes.append(f"a table of {tokens} positions, as the sequence needs")
+        model = model.model_copy(update={"learned_positions": tokens, "published_parameters": None})
+    return model
 
 
-def _workload(row: RunRow, model: ModelSpec, blanks: _Blanks) -> WorkloadSpec:
+def _workload(row: RunRow, model: ModelSpec, blanks: Blanks) -> WorkloadSpec:
     date = software_date(row.text("software"))
     chunks = int(blanks.take(row, "vp", "1")) if row.count("pp", 1) > 1 else 1
     degrees = ParallelismSpec(
@@ -164,16 +164,26 @@ def _workload(row: RunRow, model: ModelSpec, blanks: _Blanks) -> WorkloadSpec:
         ),
         layout=_layout(model.layers, degrees.pp * degrees.virtual_stages),
         sequence_parallel=_is_sequence_parallel(degrees.tp, date),
-        attention_kernel="flash" if blanks.take(row, "attention_kernel", "unfused") == "flash" else "unfused",
-        sharding="zero1" if row.text("sharding") == "zero1" else "none",
+        stack=defaults_of(row).stack,
+        attention_kernel=attention_of_stack(row, blanks),
+        fp8_parameters=defaults_of(row).gathers_8_bit,
+        sharding=cast("Sharding", row.text("sharding") or "none"),
+        fsdp_group=row.count("fsdp_group", 8) if row.text("sharding") == "hsdp" else None,
+        fsdp=FsdpSpec(reshard_after_forward=KEEPS_PARAMETERS not in row.text("note")),
         gradient_dtype=_gradient_dtype(row, date),
         overlap=_overlap(row, blanks),
         cuda_graphs=blanks.take(row, "cuda_graphs", "no") == "yes",
-        rank_order=row.text("placement") or "tp-cp-dp-pp",
+        rank_order=_rank_order(row),
     )
 
 
-def _with_recompute(workload: WorkloadSpec, row: RunRow, gpu: GpuPart, blanks: _Blanks) -> WorkloadSpec:
+def _rank_order(row: RunRow) -> str:
+    """Return the axes of the row's placement, then those that it leaves out (of degree 1) in Megatron's order."""
+    stated = row.text("placement").split("-") if row.text("placement") else []
+    return "-".join((*stated, *(axis for axis in DEFAULT_ORDER if axis not in stated)))
+
+
+def _with_recompute(workload: WorkloadSpec, row: RunRow, gpu: GpuPart, blanks: Blanks) -> WorkloadSpec:
     """Return *workload* with the row's recomputation, or the default.
 
     With fused attention none; unfused, the attention core since selective recomputation exists (Korthikanti,
@@ -188,7 +198,15 @@ def _with_recompute(workload: WorkloadSpec, row: RunRow, gpu: GpuPart, blanks: _
             default = "full"
     recompute = cast("Recompute", blanks.take(row, "recompute", default))
     is_split = workload.sequence_parallel and recompute != "full"
-    return workload.model_copy(update={"recompute": recompute, "sequence_parallel": is_split})
+    found = workload.model_copy(
+        update={"recompute": recompute, "sequence_parallel": is_split, **recompute_of_stack(row, recompute)}
+    )
+    if found.recompute_share == 1:
+        return found
+    if not estimate(found, gpu, dp=row.count("dp", 1)).fits:
+        found = found.model_copy(update={"recompute_share": 1.0})
+    blanks.notes.append(f"recompute share not stated: {found.recompute_share:.2g} of the layers")
+    return found
 
 
 def _is_sequence_parallel(tp: int, date: float | None) -> bool:
@@ -202,16 +220,19 @@ def _is_sequence_parallel(tp: int, date: float | None) -> bool:
 
 def _gradient_dtype(row: RunRow, date: float | None) -> Literal["fp32", "bf16"]:
     """Return the default: 16 bit with fp16 weights and in performance recipes of today, else fp32."""
+    stated = next((dtype for words, dtype in REDUCED_IN.items() if words in row.text("note")), None)
+    if stated is not None:
+        return stated
     is_new = date is None or date >= BF16_GRADIENTS_SINCE
     return "bf16" if is_new or row.text("precision") == "fp16" else "fp32"
 
 
-def _overlap(row: RunRow, blanks: _Blanks) -> OverlapSpec:
+def _overlap(row: RunRow, blanks: Blanks) -> OverlapSpec:
     """Return the switches; a blank takes the framework's default.
 
     The distributed optimizer overlaps its traffic; plain data parallelism reduces after the backward pass.
     """
-    data_parallel = "yes" if row.text("sharding") == "zero1" else "no"
+    data_parallel = "no" if row.text("sharding") in ("", "none") else "yes"
     return OverlapSpec(
         tp=blanks.take(row, "overlap_tp", "no") == "yes",
         dp_grad=blanks.take(row, "overlap_dp_grad", data_parallel) == "yes",
@@ -229,7 +250,7 @@ def _layout(layers: int, chunks: int) -> LayoutSpec | Literal["balanced"]:
     return LayoutSpec(layers_per_chunk=tuple(reversed(even_split(layers, chunks))))
 
 
-def _network(row: RunRow, gpu: GpuPart, blanks: _Blanks) -> ScreenNetwork:
+def _network(row: RunRow, gpu: GpuPart, blanks: Blanks) -> ScreenNetwork:
     default = ULTRA_NIC if gpu.name in ("B300-HGX", "GB300") else DEFAULT_NIC[gpu.generation]
     rate = blanks.take(row, "nic_gbps_per_gpu", default)
     return ScreenNetwork(

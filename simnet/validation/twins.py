@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
+from simnet.validation.run_errors import CALIBRATION_QUALITIES
 from simnet.validation.run_table import RunRow
-from simnet.validation.runs_report import CALIBRATION_QUALITIES
 
 INPUT_COLUMNS = (
     "base_model_id", "layers_override", "stack", "gpu", "gpus", "nic_gbps_per_gpu", "precision", "seq", "tp", "pp",

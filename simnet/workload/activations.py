@@ -38,7 +38,11 @@ def layer_activation_bytes(workload: WorkloadSpec) -> float:
     model, tp = workload.model, workload.parallelism.tp
     tokens = tokens_per_rank(workload)
     if workload.recompute == "full":
-        return BF16_BYTES * tokens * model.hidden * residual_shard(workload)
+        kept = tokens * (BF16_BYTES * model.hidden * residual_shard(workload) + _kept_bytes(workload))
+        if workload.recompute_share == 1:
+            return kept
+        rest = workload.model_copy(update={"recompute": "none"})
+        return workload.recompute_share * kept + (1 - workload.recompute_share) * layer_activation_bytes(rest)
     operand = OPERAND_BYTES[workload.precision]
     masks = MASK_BYTES if workload.dropout else 0
     # Inputs of the two norms in 16 bit, inputs of the two products after them, masks of the two dropouts.
@@ -77,6 +81,17 @@ def working_bytes(workload: WorkloadSpec) -> float:
     return tokens_per_rank(workload) * (stream + BF16_BYTES * ffn_in_width(model) / tp)
 
 
+def _kept_bytes(workload: WorkloadSpec) -> float:
+    """Return bytes per token of the products whose results full recomputation keeps; fc2's is not needed."""
+    model, tp = workload.model, workload.parallelism.tp
+    widths = {
+        "qkv": _qkv_bytes(workload) / tp,
+        "proj": BF16_BYTES * model.hidden * residual_shard(workload),
+        "fc1": BF16_BYTES * ffn_in_width(model) / tp,
+    }
+    return sum(widths.get(name, 0.0) for name in workload.recompute_keeps)
+
+
 def _qkv_bytes(workload: WorkloadSpec) -> float:
     """Return bytes per token of queries, keys and values over the whole tensor-parallel group."""
     model = workload.model
@@ -87,7 +102,7 @@ def _qkv_bytes(workload: WorkloadSpec) -> float:
 def _attention_out_bytes(workload: WorkloadSpec) -> float:
     """Return bytes per token of the attention's output: kept in 16 bit by fused attention, as operand if quantised."""
     width = workload.model.heads * workload.model.head_dim
-    is_flash = workload.attention_kernel == "flash"
+    is_flash = workload.attention_kernel != "unfused"
     if not is_quantised(workload):
         return BF16_BYTES * width
     return (OPERAND_BYTES[workload.precision] + (BF16_BYTES if is_flash else 0)) * width
@@ -96,7 +111,7 @@ def _attention_out_bytes(workload: WorkloadSpec) -> float:
 def _score_bytes(workload: WorkloadSpec) -> float:
     """Return bytes per token that attention keeps beyond its inputs and output."""
     model = workload.model
-    if workload.attention_kernel == "flash":
+    if workload.attention_kernel != "unfused":
         return FP32_BYTES * model.heads  # the logarithm of each row's sum
     if workload.recompute == "selective":
         return 0.0

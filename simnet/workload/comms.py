@@ -6,7 +6,7 @@ exposed is decided by the engine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from simnet.spec.workload import WorkloadSpec
@@ -52,7 +52,8 @@ def pass_exchanges(workload: WorkloadSpec, kind: ChunkKind, *, is_backward: bool
         make = _tp_backward if is_backward else _tp_forward
         found += make(workload, kind)
         if is_backward and workload.recompute == "full":
-            found += _tp_layers_forward(workload, kind.layers)
+            again = _tp_layers_forward(workload, kind.layers)
+            found += [replace(item, size_bytes=item.size_bytes * workload.recompute_share) for item in again]
     if workload.parallelism.cp > 1:
         found += _cp(workload, kind.layers, is_backward=is_backward)
     return _merged([item for item in found if item.count and item.size_bytes])
@@ -199,8 +200,10 @@ def _cp(workload: WorkloadSpec, layers: int, *, is_backward: bool) -> list[Excha
     tokens = tokens_per_rank(workload) * degrees.cp
     size_bytes = 2 * kv_heads * model.head_dim * tokens * BF16_BYTES  # keys and values
     is_ring = workload.context_parallel == "ring"
-    gathers = 2 * layers if is_backward and workload.recompute != "none" else layers
-    found = [_kv("all_gather", size_bytes, gathers, "beside" if is_ring else "before")]
+    position: Position = "beside" if is_ring else "before"
+    found = [_kv("all_gather", size_bytes, layers, position)]
+    if is_backward and workload.recompute != "none":
+        found.append(_kv("all_gather", size_bytes * workload.recompute_share, layers, position))
     if is_backward:
         op: CollectiveOp = "all_gather" if is_ring else "reduce_scatter"
         found.append(_kv(op, size_bytes, layers, "beside" if is_ring else "after"))

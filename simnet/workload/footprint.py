@@ -199,4 +199,5 @@ def _recomputed_layer_bytes(workload: WorkloadSpec) -> float:
     if workload.recompute != "full":
         return 0.0
     whole = workload.model_copy(update={"recompute": "none"})
-    return layer_activation_bytes(whole) - layer_activation_bytes(workload)
+    again = workload.model_copy(update={"recompute_share": 1.0})
+    return layer_activation_bytes(whole) - layer_activation_bytes(again)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from simnet.spec.compute import LINEAR_BYTES, KernelPreset, load_preset
+from simnet.spec.compute import LINEAR_BYTES, ComputePart, KernelPreset, load_preset
 from simnet.spec.model import ModelSpec
 from simnet.spec.parts import GpuPart
 from simnet.spec.workload import WorkloadSpec
@@ -25,9 +25,10 @@ from simnet.workload.kernel_list import (
 )
 from simnet.workload.kernel_price import Totals, added, kernel_time, pass_times, scaled
 from simnet.workload.ops import Category
-from simnet.workload.shards import gradient_bytes, state_split
+from simnet.workload.shards import BF16_BYTES, gradient_bytes, state_split
+from simnet.workload.transformer import layer_matrix_parameters
 
-__all__ = ["ChunkTimes", "KernelPreset", "chunk_shape", "chunk_times", "kernel_time", "load_preset", "optimizer_time"]
+__all__ = ["ChunkTimes", "KernelPreset", "chunk_shape", "chunk_times", "job_preset", "kernel_time", "optimizer_time"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def chunk_times(
         raise AssertionError(f"preset of {preset.gpu} {preset.precision} for {gpu.name} {workload.precision}")
     shape = chunk_shape(model, workload)
     is_graph = workload.cuda_graphs
-    forward, backward = (scaled(one, layers) for one in _layer_totals(shape, preset, workload.recompute, is_graph))
+    forward, backward = (scaled(one, layers) for one in _layer_totals(shape, preset, _again(workload), is_graph))
     if has_embedding:
         lookup = pass_times(embedding_forward(shape), preset, is_backward=False, is_graph=is_graph)
         scatter = pass_times(embedding_backward(shape), preset, is_backward=True, is_graph=is_graph)
@@ -87,13 +88,32 @@ def chunk_times(
         head = _loss_totals(shape, preset, is_graph)
         forward, backward = added(forward, head[0]), added(backward, head[1])
     kind = ChunkKind(layers=layers, has_embedding=has_embedding, has_loss=has_loss)
+    copies = [_sharded_copies_s(workload, preset, kind, is_backward=one) for one in (False, True)]
     return ChunkTimes(
-        forward_s=forward[0] + _contention_s(workload, gpu, preset, kind, is_backward=False),
-        backward_s=backward[0] + _contention_s(workload, gpu, preset, kind, is_backward=True),
+        forward_s=forward[0] + copies[0] + _contention_s(workload, gpu, preset, kind, is_backward=False),
+        backward_s=backward[0] + copies[1] + _contention_s(workload, gpu, preset, kind, is_backward=True),
         forward_floor_s=forward[1],
         backward_floor_s=backward[1],
         forward_attention_s=forward[2],
         backward_attention_s=backward[2],
+    )
+
+
+def job_preset(workload: WorkloadSpec, gpu: GpuPart, constants: ComputePart | None = None) -> KernelPreset:
+    """Return the kernel constants of *gpu* for *workload*: its precision, software, stack and attention kernel.
+
+    Raises
+    ------
+    SpecError
+        As :func:`simnet.spec.compute.load_preset`.
+    """
+    return load_preset(
+        gpu,
+        workload.precision,
+        software_date=workload.software_date,
+        stack=workload.stack,
+        attention_kernel=workload.attention_kernel,
+        constants=constants,
     )
 
 
@@ -156,10 +176,28 @@ def chunk_shape(model: ModelSpec, workload: WorkloadSpec) -> ChunkShape:
         cp=workload.parallelism.cp,
         linear_bytes=LINEAR_BYTES[workload.precision],
         gradient_bytes=gradient_bytes(workload),
-        is_attention_fused=workload.attention_kernel == "flash",
+        is_attention_fused=workload.attention_kernel != "unfused",
         is_sequence_parallel=workload.sequence_parallel,
         is_tp_overlapped=workload.overlap.tp,
     )
+
+
+def _sharded_copies_s(workload: WorkloadSpec, preset: KernelPreset, kind: ChunkKind, *, is_backward: bool) -> float:
+    """Return the time to copy a chunk's gathered weights out of the collective's buffer and its gradients into it [s].
+
+    Weights are read and written in 16 bit, gradients read in 16 bit and written as they are reduced.
+    """
+    if not workload.shards_parameters:
+        return 0.0
+    model, fsdp = workload.model, workload.fsdp
+    count = kind.layers * layer_matrix_parameters(model) + model.vocab * model.hidden * (
+        kind.has_embedding + kind.has_loss
+    )
+    is_gathered = not is_backward or fsdp.reshard_after_forward
+    width = 2 * BF16_BYTES if is_gathered else 0
+    width += BF16_BYTES + gradient_bytes(workload) if is_backward else 0
+    num_bytes = preset.sharded_copy_share * width * count / workload.parallelism.tp
+    return num_bytes / (preset.hbm_bytes_per_s * preset.memory_efficiency)
 
 
 def _contention_s(
@@ -181,14 +219,31 @@ def _beside_bytes(workload: WorkloadSpec, kind: ChunkKind, is_backward: bool) ->
     return wire_bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Again:
+    """What the backward pass computes again."""
+
+    recompute: str
+    keeps: tuple[str, ...]
+    share: float
+
+
+def _again(workload: WorkloadSpec) -> _Again:
+    return _Again(recompute=workload.recompute, keeps=workload.recompute_keeps, share=workload.recompute_share)
+
+
 @lru_cache(maxsize=16384)
-def _layer_totals(shape: ChunkShape, preset: KernelPreset, recompute: str, is_graph: bool) -> tuple[Totals, Totals]:
+def _layer_totals(shape: ChunkShape, preset: KernelPreset, again: _Again, is_graph: bool) -> tuple[Totals, Totals]:
     """Return the totals of one layer, forward and backward with recomputation."""
     forward = pass_times(layer_forward(shape), preset, is_backward=False, is_graph=is_graph)
     backward = pass_times(layer_backward(shape), preset, is_backward=True, is_graph=is_graph)
-    if recompute == "full":
-        backward = added(backward, forward)
-    elif recompute == "selective":
+    if again.recompute == "full":
+        repeated = tuple(kernel for kernel in layer_forward(shape) if kernel.name not in again.keeps)
+        if "fc2" in again.keeps:
+            repeated = repeated[:-1]  # the residual sum behind it goes too
+        once = pass_times(repeated, preset, is_backward=False, is_graph=is_graph)
+        backward = added(backward, scaled(once, again.share))
+    elif again.recompute == "selective":
         core = pass_times(attention_core(shape), preset, is_backward=False, is_graph=is_graph)
         backward = added(backward, core)
     return forward, backward

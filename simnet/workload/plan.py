@@ -181,8 +181,9 @@ def assemble(
         workload.model,
         sequences=sequences,
         sequence_length=length,
-        layers=workload.model.layers,
+        layers=workload.model.layers * workload.recompute_share,
         recompute=workload.recompute,
+        keeps=workload.recompute_keeps,
     )
     return StepPlan(
         num_stages=layout.num_stages,

@@ -164,10 +164,32 @@ def model_flops(model: ModelSpec, *, sequences: float, sequence_length: int) -> 
     return (1 + BACKWARD_PER_FORWARD) * forward.total
 
 
-def recomputed_flops(model: ModelSpec, *, sequences: float, sequence_length: int, layers: int, recompute: str) -> float:
+def recomputed_flops(
+    model: ModelSpec,
+    *,
+    sequences: float,
+    sequence_length: int,
+    layers: float,
+    recompute: str,
+    keeps: tuple[str, ...] = (),
+) -> float:
     """Return the FLOPs that the backward pass of *layers* layers does again [FLOP].
 
-    ``full`` repeats the layers' forward pass, ``selective`` the attention core once, ``none`` nothing.
+    ``full`` repeats the layers' forward pass but for the products in *keeps*, ``selective`` the attention core
+    once, ``none`` nothing.
     """
-    forward = forward_flops(model, sequences=sequences, sequence_length=sequence_length, layers=layers, has_loss=False)
-    return {"none": 0.0, "selective": forward.attention, "full": forward.total}[recompute]
+    one = forward_flops(model, sequences=sequences, sequence_length=sequence_length, layers=1, has_loss=False)
+    tokens = sequences * sequence_length
+    kept = tokens * FLOPS_PER_MAC * sum(product_parameters(model)[name] for name in keeps)
+    return layers * {"none": 0.0, "selective": one.attention, "full": one.total - kept}[recompute]
+
+
+def product_parameters(model: ModelSpec) -> dict[str, int]:
+    """Return the weights of each matrix product of a layer, without biases, by name."""
+    width = model.heads * model.head_dim
+    return {
+        "qkv": model.hidden * (width + 2 * model.kv_heads * model.head_dim),
+        "proj": width * model.hidden,
+        "fc1": model.hidden * ffn_in_width(model),
+        "fc2": model.ffn * model.hidden,
+    }

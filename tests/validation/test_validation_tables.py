@@ -10,7 +10,7 @@ from simnet.library import find, shipped_file
 from simnet.spec.known_error import KnownErrorPart, known_error
 from simnet.spec.load import build, read_yaml
 from simnet.validation.calibration_report import CALIBRATION_FILE, known_errors, report_json, shipped_calibration
-from simnet.validation.markdown import DOCUMENT, with_tables
+from simnet.validation.markdown import DOCUMENTS, with_tables
 from simnet.validation.runs import RunRow, read_runs
 from simnet.validation.runs_report import validate_runs
 from simnet.validation.twins import twins
@@ -20,8 +20,9 @@ ROOT = Path(__file__).parents[2]
 REDO = "simnet calibrate --cross-validate --json > scenarios/validation/calibration.json"
 
 
-def test_the_tables_of_the_document_are_fresh():
-    text = (ROOT / DOCUMENT).read_text(encoding="utf-8")
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_tables_of_the_document_are_fresh(document):
+    text = (ROOT / document).read_text(encoding="utf-8")
     assert with_tables(text) == text, "run: python -m simnet.validation.markdown"
 
 

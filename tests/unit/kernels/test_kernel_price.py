@@ -13,6 +13,7 @@ from simnet.spec.compute import load_preset
 from simnet.workload.kernel_list import ChunkShape, Kernel, Unit, layer_backward, layer_forward
 from simnet.workload.kernel_price import kernel_time
 from simnet.workload.kernels import chunk_times, optimizer_time
+from simnet.workload.transformer import layer_matrix_parameters
 from tests.unit.kernels.conftest import gpu, pairs
 
 H100 = load_preset(gpu("H100-SXM"), "bf16")
@@ -119,6 +120,38 @@ def test_recomputing_layers_adds_one_forward_to_the_backward_pass(job):
     base, full, selective = (chunk(job(recompute=name)) for name in ("none", "full", "selective"))
     assert full.backward_s - base.backward_s == pytest.approx(base.forward_s, rel=0.02)
     assert base.backward_s < selective.backward_s < full.backward_s
+
+
+def test_products_that_are_kept_are_not_computed_again(job):
+    """Each of the four products of a layer, forward, costs what the backward pass saves; fc2 takes its sum with it."""
+    shape, full = _shape(job()), chunk(job(recompute="full"))
+    gap_s = H100.launch_gap_s
+    for name in ("qkv", "proj", "fc1", "fc2"):
+        kernels = [kernel for kernel in layer_forward(shape) if kernel.name == name]
+        kernels += layer_forward(shape)[-1:] if name == "fc2" else []
+        saved_s = 2 * sum(kernel_time(kernel, H100).busy_s + gap_s for kernel in kernels)
+        kept = chunk(job(recompute="full", recompute_keeps=(name,)))
+        assert full.backward_s - kept.backward_s == pytest.approx(saved_s)
+        assert kept.forward_s == full.forward_s
+
+
+def test_recomputing_half_of_the_layers_costs_half(job):
+    none, half, full = (
+        chunk(job(**changes)).backward_s
+        for changes in ({}, {"recompute": "full", "recompute_share": 0.5}, {"recompute": "full"})
+    )
+    assert half - none == pytest.approx((full - none) / 2)
+
+
+def test_sharded_units_are_copied_out_of_and_into_the_buffers_of_their_collectives(job):
+    """Weights 2 + 2 bytes, gradients 2 + 4 bytes of fp32, at the speed of streaming kernels."""
+    split = {"parallelism": {"tp": 4}}
+    plain, sharded = (chunk(job(**split, sharding=name), layers=1) for name in ("zero1", "fsdp"))
+    parameters = layer_matrix_parameters(job().model) / 4
+    share = H100.sharded_copy_share
+    second_s = parameters / (H100.hbm_bytes_per_s * H100.memory_efficiency) * share
+    assert sharded.forward_s - plain.forward_s == pytest.approx(4 * second_s)
+    assert sharded.backward_s - plain.backward_s == pytest.approx((4 + 6) * second_s)
 
 
 def test_graphs_shorten_every_gap_between_kernels(job):

@@ -9,6 +9,7 @@ from simnet.spec.model import SlidingWindowSpec
 from simnet.workload.transformer import (
     forward_flops,
     head_parameters,
+    layer_matrix_parameters,
     layer_parameters,
     model_flops,
     norm_parameters,
@@ -118,3 +119,12 @@ def test_windowed_model_is_refused_by_name() -> None:
     model = load_model("llama-3-8b").model_copy(update={"sliding_window": SlidingWindowSpec(size=128, every=2)})
     with pytest.raises(SpecError, match="Llama 3 8B is not a plain dense transformer"):
         require_dense(model)
+
+
+def test_products_that_are_kept_are_not_counted_as_done_again() -> None:
+    model = load_model("llama-3-8b")
+    settings = {"sequences": 1, "sequence_length": 8192, "layers": 32, "recompute": "full"}
+    all_four = recomputed_flops(model, **settings) - recomputed_flops(
+        model, **settings, keeps=("qkv", "proj", "fc1", "fc2")
+    )
+    assert all_four == 32 * 2 * 8192 * layer_matrix_parameters(model)

@@ -128,7 +128,7 @@ def _check_machine(path: Path, row: MeasuredCollective, cluster: Cluster) -> Non
                 allowed=plan.node.gpu.name,
             )
         )
-    rate = float(cluster.wiring.nic_bandwidth.max(initial=0.0))
+    rate = float(cluster.wiring.nic_bandwidth.max(initial=0.0)) * cluster.wiring.num_planes
     if (
         row.num_gpus > nvlink_ranks_of_row(row)
         and row.nic_bytes_per_s
@@ -153,9 +153,17 @@ def _query_of(row: MeasuredCollective, ranks: tuple[int, ...]) -> Query:
         sizes_bytes=(),
         algorithm=algorithm_of_row(row) or names.AUTO,
         excluded=excluded_of_row(row),
-        num_nics=row.num_nics if row.num_gpus > nvlink_ranks_of_row(row) else 0,
+        num_nics=_nics_of_domain(row),
         launch=row.launch,
     )
+
+
+def _nics_of_domain(row: MeasuredCollective) -> int:
+    """Return the NICs that a row's run could use in each scale-up domain; 0 if it says nothing or needs none."""
+    if row.num_gpus <= nvlink_ranks_of_row(row):
+        return 0
+    hosts = row.nvlink_domain // row.gpus_per_node if nvlink_ranks_of_row(row) > row.gpus_per_node else 1
+    return row.num_nics * hosts
 
 
 def _first_of_domains(cluster: Cluster, count: int, per_domain: int, where: str) -> tuple[int, ...]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simnet.errors import SpecError
 from simnet.validation.nccl_log import read_log
+from tests.oracle.examples import examples
 
 LOG = """# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1
 # Collective test starting: all_reduce_perf
@@ -68,3 +71,16 @@ def test_a_file_without_rows_is_refused(log, tmp_path):
         log("# nothing\n")
     with pytest.raises(SpecError, match="cannot be read"):
         read_log(tmp_path / "none.log")
+
+
+@examples(100)
+@given(text=st.text(alphabet=st.sampled_from("#0123456789. abcRank on device\n\t[]<>:-N/A"), max_size=400))
+def test_any_text_is_a_log_or_one_clear_error(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("log") / "any.log"
+    path.write_text(text, encoding="utf-8")
+    try:
+        found = read_log(path)
+    except SpecError as error:
+        assert all(str(path) in problem.where for problem in error.problems)
+    else:
+        assert all(size > 0 and time > 0 for size, time in found.rows)

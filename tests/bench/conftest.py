@@ -10,3 +10,7 @@ def pytest_terminal_summary(terminalreporter, config):
     if lines:
         terminalreporter.write_sep("-", "peak memory beyond the input [MiB]")
         terminalreporter.write_line("\n".join(lines))
+    for bench in session.benchmarks if session else []:
+        if "simgrid_seconds" in bench.extra_info:
+            peer, own = bench.extra_info["simgrid_seconds"], bench.stats.mean
+            terminalreporter.write_line(f"{bench.name}, CPU s: SimGrid {peer:.3f}, simnet {own:.3f}")

@@ -5,19 +5,25 @@ Seconds are CPU seconds of this process: two builders on two cores must not chan
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
 import time
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from simnet.engine.fluid import run_flows
+from simnet.engine.fluid import FlowSet, run_flows
 from simnet.engine.sharing import max_min_rates
 from tests.bench.patterns import all_to_all, random_routes, three_tier_permutation
 from tests.oracle.fair_sharing import dense, why_unfair
 
 pytestmark = pytest.mark.benchmark(timer=time.process_time, warmup=False)
 MEBIBYTE = 2**20
+PEER = Path(__file__).with_name("simgrid_peer.py")
 
 
 def peak_mib(work):
@@ -75,3 +81,35 @@ def test_all_to_all_over_1024_ranks(benchmark, num_spines, in_rounds, num_solves
     assert len(found.finish_s) == 1_047_552
     assert found.num_solves == num_solves
     assert found.finish_s.max() == pytest.approx(seconds, rel=1e-9)
+
+
+def test_simgrid_finds_the_same_finish_times(benchmark):
+    # A peer, no dependency: both figures are CPU seconds of the run alone, printed side by side.
+    num_flows, size_bytes = 1024, 1e9
+    capacity, routes = random_routes(num_flows)
+    zero, none = np.zeros(num_flows), np.zeros(0, dtype=np.int64)
+    flows = FlowSet(
+        routes=routes,
+        size_bytes=np.full(num_flows, size_bytes),
+        start_s=zero,
+        latency_s=zero,
+        after_indptr=np.zeros(num_flows + 1, dtype=np.int64),
+        after=none,
+    )
+    found = benchmark.pedantic(run_flows, (flows, capacity), rounds=3)
+    links = np.split(routes.link, routes.indptr[1:-1])
+    case = {"capacity": capacity.tolist(), "routes": [own.tolist() for own in links], "size_bytes": size_bytes}
+    ran = subprocess.run(
+        [_with_simgrid(), str(PEER)], input=json.dumps(case), capture_output=True, text=True, check=True
+    )
+    peer = json.loads(ran.stdout)
+    benchmark.extra_info["simgrid_seconds"] = peer["seconds"]
+    np.testing.assert_allclose(found.finish_s, peer["finish_s"], rtol=1e-6)
+
+
+def _with_simgrid():
+    """Return a Python that has SimGrid, or skip."""
+    for python in (sys.executable, shutil.which("python3", path="/usr/bin")):
+        if python and not subprocess.run([python, "-c", "import simgrid"], capture_output=True, check=False).returncode:
+            return python
+    return pytest.skip("SimGrid is not installed (Debian: python3-simgrid)")

@@ -69,22 +69,27 @@ def test_contention_at_a_thin_join_is_estimated_as_the_engine_finds_it(name):
     assert bracket.low_s <= exact_s <= bracket.high_s
 
 
-@pytest.mark.parametrize(
-    ("make", "routing", "slowest", "per_node", "within"),
-    [
-        (lambda: hopper(4, 8), "ecmp", 1.0, False, 0.01),
-        (lambda: hopper(4, 8), "ecmp", 1.03, True, 0.01),
-        # Replicas that meet in other uses are not counted (docs/model/engine.md): off by 0.4 to 1.2 % so far.
-        (thin_join, "adaptive", 1.03, False, 0.02),
-    ],
-    ids=["colliding routes", "colliding routes, a speed for each node", "sends of replicas that drift apart"],
-)
-def test_steps_of_512_gpus_are_estimated_as_the_engine_finds_them(make, routing, slowest, per_node, within):
-    program = lowered(make(), routing, slowest, per_node=per_node)
+@pytest.mark.parametrize(("slowest", "per_node"), [(1.0, False), (1.03, True)], ids=["", "a speed for each node"])
+def test_colliding_routes_of_512_gpus_are_estimated_as_the_engine_finds_them(slowest, per_node):
+    program = lowered(hopper(4, 8), "ecmp", slowest, per_node=per_node)
     exact_s = run_program(program).step_time_s
     trace, bracket = run_recursion(program)
-    assert trace.step_time_s == pytest.approx(exact_s, rel=within)
+    assert trace.step_time_s == pytest.approx(exact_s, rel=0.01)
     assert bracket.low_s <= exact_s <= bracket.high_s
+
+
+def test_sends_of_replicas_that_drift_apart_are_estimated_as_the_engine_finds_them():
+    # Which replicas meet at the join is a matter of their speeds: single draws lie within 1.4 %, their mean within 1 %.
+    alike = lowered(thin_join())
+    errors = []
+    for seed in range(3):
+        draws = np.random.default_rng(seed).random(alike.roles[0].num_actors)
+        program = replace(alike, slowdown=1 + 0.03 * np.tile(draws, len(alike.roles)))
+        exact_s = run_program(program).step_time_s
+        trace, bracket = run_recursion(program)
+        assert bracket.low_s <= exact_s <= bracket.high_s
+        errors.append(abs(trace.step_time_s / exact_s - 1))
+    assert np.mean(errors) <= 0.01
 
 
 def test_2048_gpus_with_colliding_routes_and_the_pipeline_outermost_are_estimated_as_the_engine_finds_them(tmp_path):

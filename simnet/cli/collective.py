@@ -116,16 +116,11 @@ def _draw(
     path: Path,
     measured: CollectiveCurve | None,
 ) -> None:
-    from simnet.plot import style
+    from simnet.cli.picture import save_picture
     from simnet.plot.collectives import plot_by_size
 
     curves = [*(_curve(name, one) for name, one in others if name not in _UNUSUAL), _curve("what runs", table, 1)]
-    figure = plot_by_size(curves, measured=measured)[0].figure.get_figure(root=True)
-    known = sorted(figure.canvas.get_supported_filetypes())
-    if path.suffix.removeprefix(".") not in known:
-        raise SpecError(Problem(message="no kind of picture", found=f'"{path}"', allowed=", ".join(known)))
-    with style.save_settings():
-        figure.savefig(path)
+    save_picture(plot_by_size(curves, measured=measured)[0], path)
 
 
 def _curve(label: str, table: CollectiveTable, dash: int = 0) -> CollectiveCurve:

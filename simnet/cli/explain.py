@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from simnet.cli.output import say
 from simnet.cli.table import print_table, print_text
-from simnet.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from simnet.validation.explain import Candidate, Explanation
@@ -30,9 +29,10 @@ def explain_table(
     SimnetError
         If the topology or the table is not valid, or they do not belong together.
     """
+    from simnet.collectives.table import constants_of_cluster
     from simnet.spec.load import load_topology, parse_set
     from simnet.topology import build_cluster
-    from simnet.validation.explain import constants_of_cluster, explain
+    from simnet.validation.explain import explain
     from simnet.validation.measured_table import read_table
 
     spec = load_topology(topology, parse_set(sets))
@@ -40,7 +40,10 @@ def explain_table(
     table = read_table(measured, cluster, op=op, ranks=ranks)
     found = explain(spec, table.queries, table.measured_s, constants_of_cluster(cluster))
     if plot is not None:
-        _draw(found, plot)
+        from simnet.cli.picture import save_picture
+        from simnet.plot.explain import plot_explanation
+
+        save_picture(plot_explanation(found), plot)
     if as_json:
         say(json.dumps(record(found), indent=1, allow_nan=False))
     else:
@@ -75,18 +78,6 @@ def record(found: Explanation) -> dict[str, object]:
             for op, run, size, time in zip(found.op, found.run, found.size_bytes, found.measured_s, strict=True)
         ],
     }
-
-
-def _draw(found: Explanation, path: Path) -> None:
-    from simnet.plot import style
-    from simnet.plot.explain import plot_explanation
-
-    figure = plot_explanation(found).figure.get_figure(root=True)
-    known = sorted(figure.canvas.get_supported_filetypes())
-    if path.suffix.removeprefix(".") not in known:
-        raise SpecError(Problem(message="no kind of picture", found=f'"{path}"', allowed=", ".join(known)))
-    with style.save_settings():
-        figure.savefig(path)
 
 
 def print_explanation(found: Explanation) -> None:

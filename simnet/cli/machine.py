@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simnet.cli.output import say
-from simnet.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from simnet.topology import Census, Cluster
@@ -39,16 +38,11 @@ def show_topology(ref: str, *, sets: Sequence[str], as_json: bool, plot: Path | 
 
 
 def _draw(cluster: Cluster, path: Path) -> None:
-    from simnet.plot import style
+    from simnet.cli.picture import save_picture
     from simnet.plot.topology import plot_topology
     from simnet.topology.layout import layout
 
-    figure = plot_topology(layout(cluster.wiring)).figure.get_figure(root=True)
-    known = sorted(figure.canvas.get_supported_filetypes())
-    if path.suffix.removeprefix(".") not in known:
-        raise SpecError(Problem(message="no kind of picture", found=f'"{path}"', allowed=", ".join(known)))
-    with style.save_settings():
-        figure.savefig(path)
+    save_picture(plot_topology(layout(cluster.wiring)), path)
 
 
 def _rows(census: Census) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from pathlib import Path
 from typing import TextIO
 
 import typer
@@ -26,6 +27,20 @@ def say(text: str, *, err: bool = False, nl: bool = True) -> None:
         _drop(sys.stderr if err else sys.stdout)
         if not err and not isinstance(error, BrokenPipeError):
             raise SpecError(Problem(where="stdout", message="cannot be written", found=str(error.strerror))) from None
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder that results go to.
+
+    Raises
+    ------
+    SpecError
+        If it cannot be made.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpecError(Problem(where=str(out), message="cannot be made a folder", found=str(error.strerror))) from None
 
 
 def mend_streams() -> None:

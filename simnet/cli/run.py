@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simnet.cli.output import say
+from simnet.cli.output import make_folder, say
 from simnet.cli.progress import progress
 from simnet.cli.table import print_table, print_text
-from simnet.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from simnet.analysis.answer import Answer
@@ -65,7 +64,7 @@ def _outcomes(
 
     check_cases(cases)
     if out is not None:
-        _make_folder(out)
+        make_folder(out)
     with progress(len(cases)) as report:
         jobs = 1 if workers is None else workers.num_workers
         outcomes = sweep(cases, directory=out, jobs=jobs, executor=workers, progress=report)
@@ -247,13 +246,6 @@ def _workers(num_workers: int) -> Iterator[WorkerPool | None]:
         for _ in range(num_workers):
             pool.submit(get_ready)
         yield pool
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SpecError(Problem(where=str(out), message="cannot be made a folder", found=str(error.strerror))) from None
 
 
 def _num_cores() -> int:

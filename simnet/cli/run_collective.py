@@ -10,9 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simnet.cli.output import say
+from simnet.cli.output import make_folder, say
 from simnet.cli.table import print_table, print_text
-from simnet.errors import Problem, SpecError
+from simnet.errors import SpecError
 
 _LEFT_TO_FILES = ("algbw", "wire", "hottest link")
 
@@ -132,7 +132,7 @@ def _write(
     from simnet.runner.store import write_atomically
     from simnet.version import __version__
 
-    _make_folder(out)
+    make_folder(out)
     record = json.dumps(_record(question, outcomes, answer), indent=1, allow_nan=False)
     write_atomically(out / "results.json", f"{record}\n".encode())
     write_atomically(out / "results.csv", _csv(points).encode())
@@ -158,9 +158,10 @@ def _csv(points: Sequence[CollectivePoint]) -> str:
 
 def _explain(question: CollectiveQuestion, measured: Path, out: Path | None, *, as_json: bool) -> int:
     from simnet.cli.explain import print_explanation, record
+    from simnet.collectives.table import constants_of_cluster
     from simnet.runner.store import write_atomically
     from simnet.topology import build_cluster
-    from simnet.validation.explain import constants_of_cluster, explain
+    from simnet.validation.explain import explain
     from simnet.validation.measured_table import read_table
 
     (case,) = question.cases
@@ -177,15 +178,8 @@ def _explain(question: CollectiveQuestion, measured: Path, out: Path | None, *, 
         from simnet.plot.explain import plot_explanation
         from simnet.plot.files import png_bytes
 
-        _make_folder(out)
+        make_folder(out)
         write_atomically(out / "results.json", f"{text}\n".encode())
         (out / "explanation.png").write_bytes(png_bytes(plot_explanation(found).figure.get_figure(root=True)))
         say(f"figure: {out / 'explanation.png'}", err=as_json)
     return 0
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SpecError(Problem(where=str(out), message="cannot be made a folder", found=str(error.strerror))) from None

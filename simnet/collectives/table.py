@@ -16,7 +16,8 @@ from simnet.collectives.known import Known
 from simnet.collectives.lower import lower
 from simnet.collectives.tasks import TaskSet, payload_bytes, uncontended_time_s
 from simnet.errors import Problem, SpecError
-from simnet.spec.collectives import CollectiveConstants
+from simnet.spec.collectives import CollectiveConstants, load_collectives
+from simnet.topology.cluster import Cluster
 from simnet.topology.fabric import Fabric
 from simnet.units import QuantityError, parse_size
 
@@ -102,6 +103,12 @@ def collective_table(
         check_bound(alone, bound, f"{op} of {size_bytes:.0f} bytes by {tasks.algorithm} on {machine.num_ranks} ranks")
         rows.append(_row(fabric, op, machine.num_ranks, tasks, size_bytes, float(alone[0]) + overhead_s))
     return tuple(rows)
+
+
+def constants_of_cluster(cluster: Cluster) -> CollectiveConstants:
+    """Return the constants of a cluster's GPUs, those of its first module."""
+    gpu = cluster.wiring.plans[0].node.gpu
+    return load_collectives(gpu.generation, gpu.name)
 
 
 def launch_overhead_s(launch: Launch, constants: CollectiveConstants) -> float:

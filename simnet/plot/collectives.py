@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simnet.plot import style
+from simnet.plot.sizes import set_plain_numbers, set_size_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _GB, _US = 1e-9, 1e6
-_KIB, _MIB, _GIB = 2.0**10, 2.0**20, 2.0**30
 HEIGHT_IN = 4.2
 ALGORITHM_COLOURS = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#ccbb44", "#009988", "#ee7733", "#66ccee")
 """Paul Tol's "bright" and "vibrant" schemes, in the order in which algorithms first come."""
@@ -54,11 +54,11 @@ def plot_by_size(
         bandwidth.plot(measured.x, [_GB * value for value in measured.busbw_bytes_per_s], **shape)  # type: ignore[arg-type]
         time.plot(measured.x, [_US * value for value in measured.time_s], **shape)  # type: ignore[arg-type]
     for ax, title in ((bandwidth, "bus bandwidth [GB/s]"), (time, "time [µs]")):
-        ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         ax.set_xlabel("size of the whole buffer")
         style.clean(ax, title=title, grid="y")
-        _size_ticks(ax)
+        set_size_axis(ax)
+        set_plain_numbers(ax)
     words = [(curve.label, colours[curve.algorithm]) for curve in curves]
     _list(bandwidth, words if measured is None else [*words, ("● measured", style.INK)])
     return bandwidth, time
@@ -132,26 +132,9 @@ def _label_ends(ax: Axes, ends: Sequence[tuple[str, float, float, str]]) -> None
         )
 
 
-def _size_ticks(ax: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    ax.xaxis.set_major_locator(LogLocator(base=2, numticks=7))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.yaxis.set_minor_formatter(NullFormatter())
-
-
 def _rank_ticks(ax: Axes, ranks: Sequence[float]) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     ax.xaxis.set_major_locator(FixedLocator(list(ranks)))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-
-
-def _size(value: float) -> str:
-    for unit, name in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
-        if value >= unit:
-            return f"{value / unit:g} {name}"
-    return f"{value:g} B"

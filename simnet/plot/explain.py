@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simnet.plot import style
+from simnet.plot.sizes import set_plain_numbers, set_size_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from simnet.validation.explain import Explanation
 
 HEIGHT_IN = 3.9
-_MIB, _GIB, _KIB = 2.0**20, 2.0**30, 2.0**10
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
@@ -42,11 +42,10 @@ def plot_explanation(found: Explanation, *, ax: Axes | None = None) -> Axes:
                     marker=marker, markersize=4, markerfacecolor="none", label=f"{name}, {run}")  # fmt: skip
         ax.plot(sizes, [_rate(found.size_bytes[row], found.measured_s[row]) for row in rows], linestyle="none",
                 marker=marker, color=style.INK, markersize=7, label=f"measured, {run}", zorder=3)  # fmt: skip
-    ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xlabel("size")
     ax.set_ylabel("algorithm bandwidth [GB/s]")
-    _size_ticks(ax)
+    _set_axes(ax)
     style.clean(ax)
     _legend(ax, [(name, colour) for name, _, colour, _ in lines], runs, found.verdict)
     return ax
@@ -56,20 +55,12 @@ def _rate(size_bytes: float, time_s: float) -> float:
     return size_bytes / time_s / 1e9
 
 
-def _size_ticks(ax: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _set_axes(ax: Axes) -> None:
+    from matplotlib.ticker import LogLocator
 
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    set_size_axis(ax)
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _size(value: float) -> str:
-    for unit, name in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
-        if value >= unit:
-            return f"{value / unit:g} {name}"
-    return f"{value:g} B"
+    set_plain_numbers(ax)
 
 
 def _legend(ax: Axes, names: list[tuple[str, str]], runs: list[str], verdict: str) -> None:

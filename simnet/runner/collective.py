@@ -11,9 +11,15 @@ from simnet.collectives import names
 from simnet.collectives.known import Known
 from simnet.collectives.machine import Machine
 from simnet.collectives.ranks import ALL, parse_ranks
-from simnet.collectives.table import CollectiveRow, collective_table, launch_overhead_s, parse_sizes
+from simnet.collectives.table import (
+    CollectiveRow,
+    collective_table,
+    constants_of_cluster,
+    launch_overhead_s,
+    parse_sizes,
+)
 from simnet.spec.collective_error import collective_error
-from simnet.spec.collectives import CollectiveConstants, load_collectives
+from simnet.spec.collectives import CollectiveConstants
 from simnet.spec.load import load_topology
 from simnet.spec.topology import Routing
 from simnet.topology.build import build_cluster
@@ -97,8 +103,7 @@ def simulate_collective(
     358
     """
     cluster = topology if isinstance(topology, Cluster) else build_cluster(load_topology(topology))
-    gpu = cluster.wiring.plans[0].node.gpu
-    constants = load_collectives(gpu.generation, gpu.name)
+    constants = constants_of_cluster(cluster)
     chosen = ranks if not isinstance(ranks, str | int) else parse_ranks(str(ranks), cluster.gpu_domain, where="ranks")
     fabric = cluster.compile(routing=routing, seed=seed)
     rows = collective_table(

@@ -17,7 +17,8 @@ from simnet.spec.compute import load_compute
 from simnet.spec.known_error import KnownErrorRecord
 from simnet.validation.calibrate import LEFT_OUT, Calibrated, calibrate, cross_validated, predictions, without_gpu
 from simnet.validation.free_constants import values_of
-from simnet.validation.run_errors import GroupError, group_error, is_stated
+from simnet.validation.group_error import GroupError, group_error
+from simnet.validation.run_errors import is_stated
 from simnet.validation.runs import GPU_PARTS, RunCase
 from simnet.validation.stacks import MEGATRON, OTHER_STACKS, stack_label
 

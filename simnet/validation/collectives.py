@@ -7,11 +7,9 @@ which equals the task on the built fabric for a communicator alone on healthy li
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from simnet.collectives.choice import choose
 from simnet.collectives.cost import time_s
@@ -29,6 +27,7 @@ from simnet.validation.collective_rows import (
     machine_of_row,
     read_measured,
 )
+from simnet.validation.group_error import GroupError, group_error
 
 SIZE_BOUNDS_BYTES = {
     "below 64 KiB": 2.0**16,
@@ -60,28 +59,6 @@ class ComparedCollective:
     def error(self) -> float | None:
         """Return predicted over measured time less 1; nothing where there is no prediction."""
         return None if self.reason else self.predicted_s / self.measured.time_s - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupError:
-    """Errors of a group of rows, as fractions."""
-
-    by: str
-    """What the group shares."""
-    key: str
-    """Its value."""
-    rows: int
-    """Rows with a prediction."""
-    mape: float
-    """Mean absolute error."""
-    median_ape: float
-    """Median absolute error."""
-    p90_ape: float
-    """90th percentile of the absolute error."""
-    max_ape: float
-    """Largest absolute error."""
-    bias: float
-    """Median signed error."""
 
 
 def validate_collectives(path: Path | None = None) -> tuple[ComparedCollective, ...]:
@@ -133,20 +110,17 @@ def group_errors(rows: Iterable[ComparedCollective]) -> tuple[GroupError, ...]:
     """Return the errors by health, and of healthy rows by size, operation, GPU and series."""
     known = [row for row in rows if not row.reason]
     healthy = [row for row in known if row.measured.health == "yes"]
-    groups = [
-        _summary("health", key, known, [row.measured.health for row in known]) for key in ("yes", "no", "unknown")
-    ]
+    groups = list(_errors("health", [row.measured.health for row in known], known))
     for by, keys in (
         ("size", [size_class(row.measured.size_bytes) for row in healthy]),
         ("op", [row.measured.op for row in healthy]),
         ("gpu_model", [row.measured.gpu_model for row in healthy]),
         ("id", [row.measured.id for row in healthy]),
     ):
-        groups += [_summary(by, key, healthy, keys) for key in dict.fromkeys(keys)]
+        groups += _errors(by, keys, healthy)
     large = [row for row in healthy if row.measured.size_bytes >= _MIB]
-    ids = [row.measured.id for row in large]
-    groups += [_summary(FROM_1_MIB, key, large, ids) for key in dict.fromkeys(ids)]
-    return tuple(group for group in groups if group.rows)
+    groups += _errors(FROM_1_MIB, [row.measured.id for row in large], large)
+    return tuple(groups)
 
 
 def size_class(size_bytes: float) -> str:
@@ -154,21 +128,14 @@ def size_class(size_bytes: float) -> str:
     return next(name for name, bound in SIZE_BOUNDS_BYTES.items() if size_bytes < bound)
 
 
-def _summary(by: str, key: str, rows: Sequence[ComparedCollective], keys: Sequence[str]) -> GroupError:
-    signed = np.array([row.error for row, own in zip(rows, keys, strict=True) if own == key], dtype=np.float64)
-    if not signed.size:
-        return GroupError(by=by, key=key, rows=0, mape=0, median_ape=0, p90_ape=0, max_ape=0, bias=0)
-    size = np.abs(signed)
-    return GroupError(
-        by=by,
-        key=key,
-        rows=signed.size,
-        mape=float(size.mean()),
-        median_ape=float(np.median(size)),
-        p90_ape=float(np.quantile(size, 0.9)),
-        max_ape=float(size.max()),
-        bias=float(np.median(signed)),
-    )
+def _errors(by: str, keys: Sequence[str], rows: Sequence[ComparedCollective]) -> Iterator[GroupError]:
+    """Yield the errors of rows that share a key, in the order of the keys' first rows."""
+    found: dict[str, list[float]] = {}
+    for key, row in zip(keys, rows, strict=True):
+        if row.error is not None:
+            found.setdefault(key, []).append(row.error)
+    for key, errors in found.items():
+        yield group_error(by, key, errors)
 
 
 def _send_s(size_bytes: float, machine: Machine, constants: CollectiveConstants) -> float:

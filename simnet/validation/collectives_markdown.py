@@ -5,45 +5,39 @@ Each stands between ``<!-- table NAME -->`` and ``<!-- end -->``; a test compare
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from simnet.validation.collectives import FROM_1_MIB, ComparedCollective, GroupError, group_errors, validate_collectives
+from simnet.validation.collectives import FROM_1_MIB, ComparedCollective, group_errors, validate_collectives
+from simnet.validation.group_error import GroupError
+from simnet.validation.marked_tables import error_table, fill, percent, table
 
 DOCUMENT = "docs/model/collectives.md"
 LEAST_ROWS = 5
 """Rows from which a series is listed."""
 _PERCENT = 100
-_BLOCK = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_HEAD = "rows | number | median % | 90th percentile % | max % | bias %"
 
 
 def with_tables(text: str) -> str:
     """Return *text* with every marked table as the code gives it."""
-    return _BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", text)
+    return fill(text, TABLES)
 
 
 def _groups() -> str:
     kept = [one for one in _errors() if one.by in ("size", "op", "gpu_model") or (one.by, one.key) == ("health", "yes")]
-    lines = [
-        f"| {'all healthy' if one.by == 'health' else one.key} | {one.rows} | {_share(one.median_ape)} "
-        f"| {_share(one.p90_ape)} | {_share(one.max_ape)} | {_PERCENT * one.bias:+.1f} |"
-        for one in kept
-    ]
-    return _table(_HEAD, lines)
+    return error_table(("all healthy" if one.by == "health" else one.key, one) for one in kept)
 
 
 def _series() -> str:
     large = {one.key: one for one in _errors() if one.by == FROM_1_MIB}
     lines = [
-        f"| {one.key} | {one.rows} | {_share(one.median_ape)} | {_share(one.p90_ape)} | {_PERCENT * one.bias:+.1f} "
+        f"| {one.key} | {one.rows} | {percent(one.median_ape)} | {percent(one.p90_ape)} | {_PERCENT * one.bias:+.1f} "
         f"| {_large(large.get(one.key))} |"
         for one in _errors()
         if one.by == "id" and one.rows >= LEAST_ROWS
     ]
-    return _table("series | rows | median % | 90th percentile % | bias % | median % from 1 MiB", lines)
+    return table("series | rows | median % | 90th percentile % | bias % | median % from 1 MiB", lines)
 
 
 def _not_predicted() -> str:
@@ -52,7 +46,7 @@ def _not_predicted() -> str:
         if row.reason and row.measured.health == "yes":
             reasons.setdefault(row.reason, []).append(row.measured.id)
     lines = [f"| {reason} | {len(ids)} | {', '.join(dict.fromkeys(ids))} |" for reason, ids in sorted(reasons.items())]
-    return _table("reason | rows | series", lines)
+    return table("reason | rows | series", lines)
 
 
 TABLES: Mapping[str, Callable[[], str]] = {"groups": _groups, "series": _series, "not_predicted": _not_predicted}
@@ -69,15 +63,7 @@ def _errors() -> tuple[GroupError, ...]:
 
 
 def _large(one: GroupError | None) -> str:
-    return _share(one.median_ape) if one else ""
-
-
-def _table(head: str, lines: Iterable[str]) -> str:
-    return "\n".join([f"| {head} |", "|" + "---|" * len(head.split(" | ")), *lines]) + "\n"
-
-
-def _share(value: float) -> str:
-    return f"{_PERCENT * value:.1f}"
+    return percent(one.median_ape) if one else ""
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ import numpy as np
 from simnet.collectives.faults import HEALTHY, Fault, catalogue
 from simnet.collectives.names import AUTO
 from simnet.collectives.under_fault import Query, Site, predicted_times_s, site_of
-from simnet.spec.collectives import CollectiveConstants, load_collectives
+from simnet.spec.collectives import CollectiveConstants
 from simnet.spec.faults import load_faults
 from simnet.spec.topology import TopologySpec
-from simnet.topology import Cluster, build_cluster
+from simnet.topology import build_cluster
 from simnet.validation.collectives import size_class
 from simnet.validation.spread import Float64, healthy_spread
 
@@ -146,12 +146,6 @@ def _runs(queries: Sequence[Query]) -> tuple[str, ...]:
         parts += [f"{len(query.ranks)} GPUs"] * have_ranks + [f"{query.num_nics} NICs"] * have_nics
         names += [", ".join(parts)] * len(query.sizes_bytes)
     return tuple(names)
-
-
-def constants_of_cluster(cluster: Cluster) -> CollectiveConstants:
-    """Return the constants of collectives for a cluster's GPUs, those of its first module."""
-    gpu = cluster.wiring.plans[0].node.gpu
-    return load_collectives(gpu.generation, gpu.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

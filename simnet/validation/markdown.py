@@ -5,15 +5,16 @@ Each stands between ``<!-- table NAME -->`` and ``<!-- end -->``; the tests comp
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
 from simnet.library import shipped_file
 from simnet.validation.calibration_report import CalibrationReport, shipped_calibration
+from simnet.validation.group_error import GroupError, group_error
+from simnet.validation.marked_tables import error_table, fill, percent, table
 from simnet.validation.mlperf import RUNS_FILE, markdown_table, mlperf_rows
-from simnet.validation.run_errors import GroupError, beyond_anchor, group_error, is_judged, is_stated, series_members
+from simnet.validation.run_errors import beyond_anchor, is_judged, is_stated, series_members
 from simnet.validation.runs import read_runs
 from simnet.validation.runs_report import RunsReport, validate_runs
 from simnet.validation.twins import twins
@@ -24,24 +25,23 @@ LONG_SERIES = 3
 MISS = 0.1
 """Error from which a row is listed as a miss."""
 _PERCENT = 100
-_BLOCK = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def with_tables(text: str) -> str:
     """Return *text* with every marked table as the code gives it."""
-    return _BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", text)
+    return fill(text, TABLES)
 
 
 def _groups() -> str:
     kept = ("all", "kind of stack", "gpu, precision, stack", "micro-batch, stages, recompute")
-    return _errors((_named(group), group) for group in _screened().groups if group.by in kept)
+    return error_table((_named(group), group) for group in _screened().groups if group.by in kept)
 
 
 def _series() -> str:
     lines = [
-        f"| {one.series} | {one.rows} | {_share(one.mape)} | {_share(one.max_ape)} |" for one in _screened().series
+        f"| {one.series} | {one.rows} | {percent(one.mape)} | {percent(one.max_ape)} |" for one in _screened().series
     ]
-    return _table("series | sizes | mean % | max %", lines)
+    return table("series | sizes | mean % | max %", lines)
 
 
 def _series_pooled() -> str:
@@ -51,20 +51,20 @@ def _series_pooled() -> str:
         kind = "inputs stated" if all(is_stated(row.assumptions) for row in members) else "inputs blank"
         kinds.setdefault(kind, []).extend(beyond_anchor(members))
     lines = [
-        f"| {kind} | {one.rows} | {_share(one.mape)} | {_share(one.p90_ape)} | {_share(one.max_ape)} |"
+        f"| {kind} | {one.rows} | {percent(one.mape)} | {percent(one.p90_ape)} | {percent(one.max_ape)} |"
         for kind, one in ((kind, group_error("", "", errors)) for kind, errors in sorted(kinds.items()))
     ]
-    return _table(
+    return table(
         "series of three sizes and more | runs beyond the smallest | mean % | 90th percentile % | max %", lines
     )
 
 
 def _cross_validated() -> str:
-    return _errors((group.key, group) for group in _calibration().groups() if group.by == "cross-validated")
+    return error_table((group.key, group) for group in _calibration().groups() if group.by == "cross-validated")
 
 
 def _left_out() -> str:
-    return _errors((group.key, group) for group in _calibration().groups() if group.by == "GPU left out")
+    return error_table((group.key, group) for group in _calibration().groups() if group.by == "GPU left out")
 
 
 def _constants() -> str:
@@ -73,12 +73,12 @@ def _constants() -> str:
         f"| {_PERCENT * one.prior_spread:.0f} |"
         for one in _calibration().constants
     ]
-    return _table("constant | value | sd % | prior | its sd %", lines)
+    return table("constant | value | sd % | prior | its sd %", lines)
 
 
 def _correlations() -> str:
     lines = [f"| {pair.one} | {pair.other} | {pair.value:+.2f} |" for pair in _calibration().correlations]
-    return _table("constant | with | correlation", lines)
+    return table("constant | with | correlation", lines)
 
 
 def _twins() -> str:
@@ -86,7 +86,7 @@ def _twins() -> str:
     known = {row.id for row in _screened().rows if row.predicted is not None}
     pairs = [pair for pair in twins(rows) if pair.one in known]
     kinds = (("same software", True), ("other software", False))
-    return _errors(
+    return error_table(
         (name, group_error("", "", [pair.gap for pair in pairs if pair.is_same_software is is_same]))
         for name, is_same in kinds
     )
@@ -100,7 +100,7 @@ def _misses() -> str:
         f"| {_PERCENT * (row.error or 0):+.1f} |"
         for row in far
     ]
-    return _table("run | GPUs | precision | measured s | predicted s | error %", lines)
+    return table("run | GPUs | precision | measured s | predicted s | error %", lines)
 
 
 def _not_predicted() -> str:
@@ -112,7 +112,7 @@ def _not_predicted() -> str:
     lines = [
         f"| {reason} | {count} |" for reason, count in sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
-    return _table("reason | rows", lines)
+    return table("reason | rows", lines)
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
@@ -142,24 +142,6 @@ def _calibration() -> CalibrationReport:
 
 def _named(group: GroupError) -> str:
     return group.key if group.by != "micro-batch, stages, recompute" else f"micro-batch, stages, recompute {group.key}"
-
-
-def _errors(groups: Iterable[tuple[str, GroupError]]) -> str:
-    lines = [
-        f"| {name} | {one.rows} | {_share(one.median_ape)} | {_share(one.p90_ape)} | {_share(one.max_ape)} "
-        f"| {_PERCENT * one.bias:+.1f} |"
-        for name, one in groups
-    ]
-    return _table("rows | number | median % | 90th percentile % | max % | bias %", lines)
-
-
-def _table(head: str, lines: Iterable[str]) -> str:
-    names = head.split(" | ")
-    return "\n".join([f"| {head} |", "|" + "---|" * len(names), *lines]) + "\n"
-
-
-def _share(value: float) -> str:
-    return f"{_PERCENT * value:.1f}"
 
 
 if __name__ == "__main__":

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-PERCENTILE = 0.9
 MIN_SERIES_SIZES = 2
 """Sizes that make a series: the anchor and one to judge."""
 CALIBRATION_QUALITIES = ("a", "b")
@@ -44,21 +42,6 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupError:
-    """Errors of rows that have something in common."""
-
-    by: str
-    key: str
-    rows: int
-    mape: float
-    median_ape: float
-    p90_ape: float
-    max_ape: float
-    bias: float
-    """Median of the signed error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesError:
     """Errors of a scaling series after one scalar was fitted on its smallest run."""
 
@@ -79,21 +62,6 @@ def is_judged(row: RunResult) -> bool:
 def is_stated(assumptions: Iterable[str]) -> bool:
     """Return whether a row states all that shapes its work, given the notes on its blanks."""
     return not any(note.startswith(SHAPE_COLUMNS) for note in assumptions)
-
-
-def group_error(by: str, key: str, errors: Sequence[float]) -> GroupError:
-    """Return the order statistics of signed *errors*."""
-    sizes = sorted(abs(error) for error in errors)
-    return GroupError(
-        by=by,
-        key=key,
-        rows=len(sizes),
-        mape=statistics.fmean(sizes),
-        median_ape=statistics.median(sizes),
-        p90_ape=_percentile(sizes, PERCENTILE),
-        max_ape=sizes[-1],
-        bias=statistics.median(errors),
-    )
 
 
 def scaling_series(rows: Sequence[RunResult]) -> tuple[SeriesError, ...]:
@@ -128,11 +96,3 @@ def beyond_anchor(members: Sequence[RunResult]) -> list[float]:
     anchor, *rest = members
     scale = 1 + (anchor.error or 0.0)
     return [(1 + (row.error or 0.0)) / scale - 1 for row in rest]
-
-
-def _percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which *share* of *ordered* lies, interpolated."""
-    position = share * (len(ordered) - 1)
-    low = math.floor(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (position - low) * (ordered[high] - ordered[low])

@@ -8,11 +8,10 @@ from typing import Literal
 
 from simnet.analysis.screen import estimate_step
 from simnet.errors import SimnetError
+from simnet.validation.group_error import GroupError, group_error
 from simnet.validation.run_errors import (
-    GroupError,
     RunResult,
     SeriesError,
-    group_error,
     is_judged,
     is_stated,
     scaling_series,

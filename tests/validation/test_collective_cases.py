@@ -15,13 +15,14 @@ import pytest
 
 from simnet.collectives import names
 from simnet.collectives.faults import catalogue
+from simnet.collectives.table import constants_of_cluster
 from simnet.collectives.under_fault import SEND, Query, predicted_times_s, site_of
 from simnet.errors import NoPathError
 from simnet.spec.faults import load_faults
 from simnet.spec.load import build, load_topology, located
 from simnet.spec.topology import TopologySpec
 from simnet.topology import build_cluster
-from simnet.validation.explain import NOT_EXPLAINED, constants_of_cluster, explain
+from simnet.validation.explain import NOT_EXPLAINED, explain
 from simnet.validation.measured_table import read_table
 
 MIB, GIB = 2.0**20, 2.0**30

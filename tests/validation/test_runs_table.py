@@ -9,7 +9,8 @@ import pytest
 
 from simnet.errors import SpecError
 from simnet.library import find
-from simnet.validation.run_errors import beyond_anchor, group_error, is_judged, is_stated, series_members
+from simnet.validation.group_error import group_error
+from simnet.validation.run_errors import beyond_anchor, is_judged, is_stated, series_members
 from simnet.validation.runs import RunCase, RunRow, Unsupported, read_runs, software_date, to_case
 from simnet.validation.runs_report import Prediction, report_records, screen_step, validate_runs
 

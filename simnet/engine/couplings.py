@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simnet.engine.blocks import Blocks
-from simnet.engine.incidence import Incidence, distinct
 from simnet.engine.masks import rows_of
 from simnet.engine.program import Program
+from simnet.sharing.incidence import Incidence, distinct
 
 IntArray = NDArray[np.int64]
 Key = tuple[int, int]

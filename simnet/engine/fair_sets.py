@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from simnet.engine.blocks import Blocks
 from simnet.engine.flatten import Flat
-from simnet.engine.incidence import Incidence
 from simnet.engine.peers import cells
 from simnet.engine.program import Program
-from simnet.engine.sharing import Rates, max_min_rates
+from simnet.sharing.incidence import Incidence
+from simnet.sharing.max_min import Rates, max_min_rates
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simnet.engine.couplings import Couplings, Key
-from simnet.engine.incidence import Incidence, distinct
 from simnet.engine.masks import bits_to_index, index_to_bits, rows_of
 from simnet.engine.program import Program
-from simnet.engine.sharing import NO_LINK, max_min_rates
+from simnet.sharing.incidence import Incidence, distinct
+from simnet.sharing.max_min import NO_LINK, max_min_rates
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -15,8 +15,8 @@ import simpy
 from numpy.typing import NDArray
 
 from simnet.engine.fluid_errors import check_flows, why_stuck
-from simnet.engine.incidence import Incidence, distinct, runs, take_rows, transpose
-from simnet.engine.sharing import max_min_rates
+from simnet.sharing.incidence import Incidence, distinct, runs, take_rows, transpose
+from simnet.sharing.max_min import max_min_rates
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

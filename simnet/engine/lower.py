@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simnet.collectives.tasks import TaskSet
 from simnet.engine.program import ActorSets, Geometry, Program, Role, Transfer
 from simnet.engine.pruning import PortUse, links_that_can_bind, without_twins
-from simnet.engine.sharing import Incidence
+from simnet.sharing.max_min import Incidence
 from simnet.workload.ops import Comm, StepPlan, Wait
 
 FloatArray = NDArray[np.float64]

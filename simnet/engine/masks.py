@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.incidence import Incidence, take_rows
+from simnet.sharing.incidence import Incidence, take_rows
 
 IntArray = NDArray[np.int64]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.incidence import Incidence
 from simnet.engine.program import ActorSets, Program, Transfer
+from simnet.sharing.incidence import Incidence
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

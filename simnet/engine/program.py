@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.sharing import Incidence
+from simnet.sharing.max_min import Incidence
 from simnet.workload.ops import Category, Compute, Start, Wait
 
 FloatArray = NDArray[np.float64]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.sharing import Incidence
+from simnet.sharing.max_min import Incidence
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

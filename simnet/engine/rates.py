@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from simnet.engine.blocks import CROWDS, STRICT, Blocks, split, whole
 from simnet.engine.couplings import Couplings, Key
 from simnet.engine.filling import Filled, Filler, Part, Solution
-from simnet.engine.incidence import distinct
 from simnet.engine.masks import rows_of
 from simnet.engine.program import Program
 from simnet.errors import PhysicsError, Problem
+from simnet.sharing.incidence import distinct
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.incidence import distinct
 from simnet.engine.masks import bits_to_index
 from simnet.engine.program import Program
 from simnet.engine.rates import RateBook
+from simnet.sharing.incidence import distinct
 from simnet.workload.ops import Compute, Wait
 
 FloatArray = NDArray[np.float64]

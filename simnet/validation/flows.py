@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simnet.engine.fluid import FlowSet, run_flows
-from simnet.engine.sharing import Incidence
 from simnet.errors import Problem, SpecError
+from simnet.sharing.max_min import Incidence
 
 FloatArray = NDArray[np.float64]
 Json = Mapping[str, object]

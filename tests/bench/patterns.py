@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simnet.engine.fluid import FlowSet
-from simnet.engine.sharing import Incidence
+from simnet.sharing.max_min import Incidence
 
 LINK_BYTES_PER_S = 50e9
 RADIX = 32

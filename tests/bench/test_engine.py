@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from simnet.engine.fluid import FlowSet, run_flows
-from simnet.engine.sharing import max_min_rates
+from simnet.sharing.max_min import max_min_rates
 from tests.bench.patterns import all_to_all, random_routes, three_tier_permutation
 from tests.oracle.fair_sharing import dense, why_unfair
 

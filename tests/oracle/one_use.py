@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from simnet.collectives.capacity import usable_capacity
-from simnet.engine.incidence import Incidence
 from simnet.engine.program import ActorSets, Geometry, Program, Role, Transfer
+from simnet.sharing.incidence import Incidence
 from simnet.workload.ops import Category, Start, Wait
 
 

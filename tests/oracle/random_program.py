@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simnet.engine.incidence import Incidence
 from simnet.engine.program import ActorSets, Geometry, Program, Role, Transfer
 from simnet.engine.pruning import PortUse, links_that_can_bind, without_twins
+from simnet.sharing.incidence import Incidence
 from simnet.workload.ops import Category, Compute, Start, Wait
 
 NIC_BYTES_PER_S = 4.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simnet.engine.incidence import take_rows
 from simnet.engine.program import ActorSets, Geometry, Program, Transfer
+from simnet.sharing.incidence import take_rows
 from simnet.workload.ops import Compute
 
 

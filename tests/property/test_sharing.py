@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simnet.engine.sharing import NO_LINK, Incidence, max_min_rates
+from simnet.sharing.max_min import NO_LINK, Incidence, max_min_rates
 from tests.oracle.examples import examples
 from tests.oracle.fair_sharing import dense, water_filling, why_unfair
 

@@ -11,9 +11,9 @@ import pytest
 
 from simnet.collectives.capacity import usable_capacity
 from simnet.collectives.lower import lower
-from simnet.engine.incidence import Incidence
-from simnet.engine.sharing import max_min_rates
 from simnet.runner import prepare, simulate
+from simnet.sharing.incidence import Incidence
+from simnet.sharing.max_min import max_min_rates
 from simnet.spec.collectives import load_collectives
 from simnet.spec.load import expand, load_scenario
 from simnet.topology.build import build_cluster

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from simnet.engine.fluid import FlowSet, run_flows
-from simnet.engine.incidence import Incidence
 from simnet.errors import SpecError, TopologyError
+from simnet.sharing.incidence import Incidence
 
 
 def flow_set(*paths, sizes, starts=None, latencies=None, after=None, cap=None, weight=None):

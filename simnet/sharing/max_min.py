@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simnet.engine.incidence import Incidence, distinct, lay_out, runs
+from simnet.sharing.incidence import Incidence, distinct, lay_out, runs
 
 __all__ = ["NO_LINK", "TIE_TOLERANCE", "Incidence", "Rates", "max_min_rates"]
 

@@ -43,6 +43,11 @@ def edges(op: str, algorithm: str, groups: Groups) -> tuple[Edges, Edges]:
     return _relayed(inside, between, groups.relays) if groups.relays else (inside, between)
 
 
+def edges_of(all_edges: Edges, group: int) -> Edges:
+    """Return the edges of one group."""
+    return _taken(all_edges, all_edges.group == group)
+
+
 def edge_form(op: str, algorithm: str) -> tuple[object, ...]:
     """Return what the edges follow from beside the groups; operations of one form have the same edges."""
     if algorithm in (names.TREE, names.NVLS, names.NVLS_TREE):
@@ -63,7 +68,7 @@ def _ring(op: str, groups: Groups) -> tuple[Edges, Edges]:
         inside = _cycle(groups, np.ones((groups.num_groups, 1)))
         if op == names.BROADCAST:  # a chain from the root: nobody sends to the first rank
             keep = inside.dst != groups.gpu[inside.group, 0]
-            inside = Edges(**{name: getattr(inside, name)[keep] for name in Edges.__slots__})
+            inside = _taken(inside, keep)
         return inside, _none()
     sender, receiver = next_node(groups)
     if op == names.BROADCAST:
@@ -97,10 +102,8 @@ def _direct(op: str, groups: Groups) -> tuple[Edges, Edges]:
     """Every rank sends its part straight to every other rank."""
     group, src, dst, is_near = _all_pairs(groups)
     load = np.full(len(group), ring_passes(op) / groups.num_ranks)
-    return (
-        Edges(group=group[is_near], src=src[is_near], dst=dst[is_near], load=load[is_near]),
-        Edges(group=group[~is_near], src=src[~is_near], dst=dst[~is_near], load=load[~is_near]),
-    )
+    pairs = Edges(group=group, src=src, dst=dst, load=load)
+    return _taken(pairs, is_near), _taken(pairs, ~is_near)
 
 
 def _pairwise(op: str, groups: Groups) -> tuple[Edges, Edges]:
@@ -178,6 +181,10 @@ def _relayed(inside: Edges, between: Edges, relays: Mapping[int, int]) -> tuple[
     for way in ways:
         inside = _joined(inside, way)
     return inside, Edges(group=between.group, src=src, dst=dst, load=between.load)
+
+
+def _taken(edge: Edges, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Edges:
+    return Edges(**{name: getattr(edge, name)[keep] for name in Edges.__slots__})
 
 
 def _joined(one: Edges, other: Edges) -> Edges:

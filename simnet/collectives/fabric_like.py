@@ -67,5 +67,9 @@ class FabricLike(Protocol):
     def link_class(self) -> NDArray[np.int8]:
         """Class of each resource."""
 
-    def routes(self, src: Int32, dst: Int32) -> RoutesLike:
-        """Return the routes of the pairs."""
+    @property
+    def routing(self) -> str:
+        """How traffic picks among equal-cost paths: adaptive, static or ecmp."""
+
+    def routes(self, src: Int32, dst: Int32, *, flow_id: Int64 | None = None) -> RoutesLike:
+        """Return the routes of the pairs; *flow_id* tells connections of one pair apart for the hash."""

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simnet.collectives.edges import Edges, edge_form, edges
+from simnet.collectives.batches import batched_rate_bytes_per_s, is_batched, peer_batches
+from simnet.collectives.capacity import usable_capacity
+from simnet.collectives.edges import Edges, edge_form, edges, edges_of
 from simnet.collectives.fabric_like import FabricLike, Float64, Int32, RoutesLike
 from simnet.collectives.groups import Groups, by_shape
 from simnet.collectives.machine import Machine
 from simnet.collectives.relays import spoken
 from simnet.collectives.tasks import Entries, entries
+from simnet.spec.collectives import CollectiveConstants
 
 _ACCESS = (0, 1, 2)
 """Link classes next to a GPU: NVLink, its link to the NIC, the NIC's to a switch."""
@@ -36,6 +39,7 @@ class Shape:
     groups: Groups
     machine: Machine
     _traffic: dict[tuple[object, ...], Traffic] = field(default_factory=dict)
+    _batched: dict[tuple[str, bytes], Float64] = field(default_factory=dict)
 
     def traffic(self, fabric: FabricLike, op: str, algorithm: str) -> Traffic:
         """Return the traffic of an algorithm; operations with the same edges share it."""
@@ -43,6 +47,25 @@ class Shape:
         known = self._traffic.get(form)
         if known is None:
             known = self._traffic[form] = _traffic(fabric, op, algorithm, self.groups)
+        return known
+
+    def batched_rate_bytes_per_s(
+        self, fabric: FabricLike, op: str, algorithm: str, constants: CollectiveConstants
+    ) -> Float64:
+        """Return the rate that batches of peers leave each group [task bytes/s], infinite where they cost nothing."""
+        if self.groups.num_nodes == 1 or not is_batched(algorithm, fabric.routing):
+            return np.full(self.groups.num_groups, np.inf)
+        capacity = usable_capacity(fabric, constants)
+        key = (algorithm, capacity.tobytes())
+        known = self._batched.get(key)
+        if known is None:
+            between = self.traffic(fabric, op, algorithm).between
+            known = self._batched[key] = np.array(
+                [
+                    batched_rate_bytes_per_s(peer_batches(fabric, edges_of(between, row), gpu, node), capacity)
+                    for row, (gpu, node) in enumerate(zip(self.groups.gpu, self.groups.node, strict=True))
+                ]
+            )
         return known
 
 

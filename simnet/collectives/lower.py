@@ -90,6 +90,7 @@ def _lower_shape(
     extra_s = np.maximum(0.0, traffic.between_path_s - constants.latency.network_path_included.si)
     path_s = _path_s(op, choice, groups, between, extra_s)
     count = groups.num_groups
+    batched = shape.batched_rate_bytes_per_s(fabric, op, choice.algorithm, constants)
     return TaskSet(
         indptr=part.indptr,
         resource=part.resource,
@@ -98,7 +99,7 @@ def _lower_shape(
         edge_dst_port=part.dst_port,
         size_bytes=np.full(count, float(cost.task_bytes) * repeats),
         latency_s=repeats * (float(cost.latency_s) + path_s),
-        rate_cap_bytes_per_s=np.full(count, float(cost.cap_bytes_per_s)),
+        rate_cap_bytes_per_s=np.minimum(float(cost.cap_bytes_per_s), batched),
         weight=np.ones(count),
         group=groups.row,
         algorithm=choice.algorithm,

@@ -25,6 +25,8 @@ class TinyRoutes:
 class TinyFabric:
     """Resources in rows of one per NVLink port, NIC or rail and direction."""
 
+    routing = "adaptive"
+
     def __init__(self, domains: int, gpus: int, nics: int, nvlink: float, nic: float, latency_s: float) -> None:
         self.num_gpus = domains * gpus
         self.gpu_domain = np.repeat(np.arange(domains, dtype=np.int32), gpus)
@@ -42,7 +44,10 @@ class TinyFabric:
     def card(self, gpu: NDArray[np.int32]) -> NDArray[np.int32]:
         return self.gpu_domain[gpu] * self.nics + self.gpu_rail[gpu]
 
-    def routes(self, src: NDArray[np.int32], dst: NDArray[np.int32]) -> TinyRoutes:
+    def routes(
+        self, src: NDArray[np.int32], dst: NDArray[np.int32], *, flow_id: NDArray[np.int64] | None = None
+    ) -> TinyRoutes:
+        del flow_id  # nothing is hashed here
         near = self.gpu_domain[src] == self.gpu_domain[dst]
         cross = ~near & (self.gpu_rail[src] != self.gpu_rail[dst])
         enter = np.where(near, src, self.first[2] + self.card(src))

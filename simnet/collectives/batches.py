@@ -26,7 +26,8 @@ HASHED = ("static", "ecmp")
 MOST_BATCHES = 64
 """Node distances that are followed; of more, so many at equal intervals stand for all."""
 MOST_EVENTS = 2000
-"""Rates are solved about so often; ranks that end a batch within one such share start the next together (1 to 3 % slow)."""
+"""Rates are solved about so often; ranks that end a batch within one such share start the next together, which is
+1 to 3 % slow."""
 _DONE = 1e-9
 """Rest of a batch that counts as nothing."""
 

@@ -14,6 +14,7 @@ from simnet.spec.collective_question import CollectiveQuestion
 from simnet.spec.collectives import CollectivesPart
 from simnet.spec.compute import ComputePart
 from simnet.spec.faults import FaultConstants
+from simnet.spec.hugging_face import card, is_config
 from simnet.spec.known_error import KnownErrorPart
 from simnet.spec.load import build, expand, load_collective_question, load_scenario, read_yaml
 from simnet.spec.located import FROM, Located
@@ -69,6 +70,9 @@ def check_file(path: Path) -> str:
         With all its problems.
     """
     tree = read_yaml(path)
+    if is_config(tree):
+        build(card(tree), ModelSpec, kind="model")
+        return "model, config.json of Hugging Face"
     kind = _kind(tree)
     if kind == "scenario":
         num_cases = len(expand(load_scenario(path.absolute())))

@@ -108,7 +108,7 @@ def load_model(ref: str | Path, overrides: Mapping[str, object] | None = None) -
     """Return the model card of that name or path; parameters and errors as :func:`load_topology`."""
     from simnet.spec.model import ModelSpec
 
-    return _load(read_yaml(library.find("model", ref)), ModelSpec, overrides, kind="model")
+    return _load(record("model", str(ref)), ModelSpec, overrides, kind="model")
 
 
 def load_part(kind: str, name: str, model: type[Spec], *, near: Path | None = None) -> Spec:

@@ -99,6 +99,8 @@ class ModelSpec(SpecModel):
     """Normalisation; the layer norms have a bias beside the scale, the low-precision one has none."""
     published_parameters: float | None = Field(default=None, gt=0, le=MAX_TOTAL)
     """Size that the vendor or paper gives, or null; the card's own count is checked against it."""
+    published_active_parameters: float | None = Field(default=None, gt=0, le=MAX_TOTAL)
+    """Parameters that a token meets, as the vendor or paper gives them, or null."""
     unverified: tuple[str, ...] = ()
     """Fields that are inferred or assumed."""
     source: str = Field(min_length=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from simnet import library
 from simnet.errors import Problem, SpecError, did_you_mean, listed
 from simnet.spec.fields import Shape, below, literals
+from simnet.spec.hugging_face import card, is_config
 from simnet.spec.located import FROM, KeyPath, Located, merge
 from simnet.spec.read import read_yaml
 from simnet.spec.validate import dotted, shown
@@ -43,7 +44,8 @@ def record(kind: str, ref: str, *, near: Path | None = None) -> Located:
         If there is no such record.
     """
     if kind in library.FOLDERS or ref.endswith((".yaml", ".yml", ".json")):
-        return read_yaml(library.find(kind if kind in library.FOLDERS else "part", ref, near=near))
+        tree = read_yaml(library.find(kind if kind in library.FOLDERS else "part", ref, near=near))
+        return card(tree) if kind == "model" and is_config(tree) else tree
     known: dict[str, Located] = {}
     for path in library.part_files():
         if not _mentions(path, kind):

@@ -121,7 +121,7 @@ def _obstacle(row: RunRow) -> str:
     obstacles = (
         (gpu in CUT_DOWN_PARTS, f"{gpu} is a cut-down part without a datasheet"),
         (gpu not in GPU_PARTS, f"no part for GPU {gpu}"),
-        (model not in _models(), f"{NO_MODEL}: {model}"),
+        (not _is_simulated(model), f"{NO_MODEL}: {model}"),
         (stack_name(row) not in STACKS, f"nothing is known of stack {stack_name(row)}; known: {', '.join(STACKS)}"),
         (CHANGED_MODEL in row.text("note"), "the run changed the model beyond its card"),
         (not row.text("global_batch") or not row.text("gpus"), "GPU count or batch not stated"),
@@ -130,8 +130,8 @@ def _obstacle(row: RunRow) -> str:
 
 
 @cache
-def _models() -> frozenset[str]:
-    return frozenset(path.stem for path in list_shipped("model"))
+def _is_simulated(name: str) -> bool:
+    return any(path.stem == name for path in list_shipped("model")) and load_model(name).moe is None
 
 
 def _model(row: RunRow, blanks: Blanks) -> ModelSpec:

@@ -7,8 +7,8 @@ fused attention and 8-bit operands; with its shapes they give its s b h (34 + 5 
 from __future__ import annotations
 
 from simnet.spec.workload import WorkloadSpec
+from simnet.workload.layers import ffn_in_width
 from simnet.workload.shards import BF16_BYTES, FP32_BYTES, OPERAND_BYTES, is_quantised
-from simnet.workload.transformer import ffn_in_width
 
 MASK_BYTES = 1
 """A dropout mask element."""

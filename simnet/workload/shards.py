@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simnet.spec.workload import WorkloadSpec
+from simnet.workload.layers import norm_parameters
 from simnet.workload.layout import Layout
 from simnet.workload.transformer import (
     embedding_parameters,
     head_parameters,
     layer_matrix_parameters,
     layer_vector_parameters,
-    norm_parameters,
 )
 
 BF16_BYTES = 2

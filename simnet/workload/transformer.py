@@ -1,4 +1,4 @@
-"""Parameters and FLOPs of a dense transformer; every count is of the whole model, before any split.
+"""Parameters of a transformer and FLOPs of a dense one; every count is of the whole model, before any split.
 
 FLOPs count multiply and add as two. Attention is causal: a token attends to half the sequence on
 average, so its scores and values cost half of the full square, and that half is what ``model``
@@ -11,6 +11,15 @@ from dataclasses import dataclass
 
 from simnet.errors import Problem, SpecError
 from simnet.spec.model import ModelSpec
+from simnet.workload.layers import (
+    attention_parameters,
+    dense_layer_parameters,
+    expert_layer_parameters,
+    expert_layers,
+    ffn_in_width,
+    ffn_parameters,
+    norm_parameters,
+)
 
 FLOPS_PER_MAC = 2
 """A multiply and an add."""
@@ -66,36 +75,14 @@ def require_dense(model: ModelSpec) -> None:
         )
 
 
-def qkv_width(model: ModelSpec) -> int:
-    """Return the columns of the fused query, key and value projection."""
-    return (model.heads + 2 * model.kv_heads) * model.head_dim
-
-
-def ffn_in_width(model: ModelSpec) -> int:
-    """Return the columns of the first feed-forward projection, gate included."""
-    return (2 if model.gated_mlp else 1) * model.ffn
-
-
 def layer_matrix_parameters(model: ModelSpec) -> int:
-    """Return the weights of one layer's four matrices, which tensor parallelism divides."""
-    attention = model.hidden * (qkv_width(model) + model.heads * model.head_dim)
-    return attention + model.hidden * (ffn_in_width(model) + model.ffn)
+    """Return the weights of a dense layer's matrices, which tensor parallelism divides."""
+    return attention_parameters(model) + ffn_parameters(model)
 
 
 def layer_vector_parameters(model: ModelSpec) -> int:
-    """Return one layer's biases and norm parameters."""
-    biases = qkv_width(model) + ffn_in_width(model) + 2 * model.hidden if model.linear_bias else 0
-    return biases + 2 * norm_parameters(model)
-
-
-def norm_parameters(model: ModelSpec) -> int:
-    """Return the parameters of one norm: a scale, and a bias in the layer norms."""
-    return (2 if model.norm in ("layernorm", "layernorm1p") else 1) * model.hidden
-
-
-def layer_parameters(model: ModelSpec) -> int:
-    """Return the parameters of one layer."""
-    return layer_matrix_parameters(model) + layer_vector_parameters(model)
+    """Return a dense layer's biases and norm parameters."""
+    return dense_layer_parameters(model) - layer_matrix_parameters(model)
 
 
 def embedding_parameters(model: ModelSpec) -> int:
@@ -117,9 +104,23 @@ def parameters(model: ModelSpec) -> int:
 
     For a GPT with learned positions and four times hidden in the feed-forward block this is
     12 L h^2 (1 + 13/(12h) + (V+s)/(12Lh)) (Narayanan, arXiv:2104.04473, equation 2) and the final norm.
+    Multi-token-prediction layers are not counted, nor do vendors.
     """
+    return _counted(model, experts=None)
+
+
+def active_parameters(model: ModelSpec) -> int:
+    """Return the parameters that one token meets: of the routed experts of a layer, those that it visits."""
+    return _counted(model, experts=model.moe.top_k if model.moe is not None else None)
+
+
+def _counted(model: ModelSpec, *, experts: int | None) -> int:
     tied = model.vocab * model.hidden if model.tied_embeddings else 0
-    return model.layers * layer_parameters(model) + embedding_parameters(model) + head_parameters(model) - tied
+    with_experts = sum(expert_layers(model))
+    layers = (model.layers - with_experts) * dense_layer_parameters(model)
+    if model.moe is not None:
+        layers += with_experts * expert_layer_parameters(model, model.moe, experts=experts)
+    return layers + embedding_parameters(model) + head_parameters(model) - tied
 
 
 def forward_flops(

@@ -6,13 +6,13 @@ from simnet.errors import SpecError
 from simnet.library import list_shipped
 from simnet.spec.load import load_model
 from simnet.spec.model import SlidingWindowSpec
+from simnet.workload.layers import dense_layer_parameters, expert_layers, norm_parameters
 from simnet.workload.transformer import (
+    active_parameters,
     forward_flops,
     head_parameters,
     layer_matrix_parameters,
-    layer_parameters,
     model_flops,
-    norm_parameters,
     parameters,
     recomputed_flops,
     require_dense,
@@ -46,6 +46,47 @@ def test_card_counts_to_its_published_size(card: str) -> None:
 def test_llama_405b_has_the_parameters_of_its_checkpoint() -> None:
     # Hugging Face lists 405,853,388,800 weights for meta-llama/Llama-3.1-405B.
     assert parameters(load_model("llama-3.1-405b")) == 405_853_388_800
+
+
+def test_mixtral_by_hand() -> None:
+    # A layer: attention 4096 x (4096 + 2 x 1024) + 4096 x 4096, two norms, a router of 8 rows, 3 x 4096 x 14336 an
+    # expert.
+    model = load_model("mixtral-8x7b")
+    outside = 4096 * 6144 + 4096 * 4096 + 2 * 4096 + 8 * 4096
+    expert = 3 * 4096 * 14336
+    ends = 2 * 32000 * 4096 + 4096
+    assert parameters(model) == 32 * (outside + 8 * expert) + ends
+    assert active_parameters(model) == 32 * (outside + 2 * expert) + ends
+
+
+def test_latent_attention_by_hand() -> None:
+    # DeepSeek-V3: 7168 x 1536 and 1536 x 128 x 192 for queries, 7168 x 576 and 512 x 128 x 256 for keys and values,
+    # 128 x 128 x 7168 back; a norm on the compressed query and key-value each. Three dense layers of 3 x 7168 x 18432.
+    attention = 7168 * 1536 + 1536 * 24576 + 7168 * 576 + 512 * 32768 + 16384 * 7168 + 1536 + 512
+    dense = attention + 3 * 7168 * 18432 + 2 * 7168
+    expert = attention + 2 * 7168 + 256 * 7168 + (256 + 1) * 3 * 7168 * 2048
+    assert parameters(load_model("deepseek-v3-671b")) == 3 * dense + 58 * expert + 2 * 129280 * 7168 + 7168
+
+
+LEAVES_EMBEDDING_OUT = ("gpt-oss-120b",)
+"""Cards whose vendor counts the active parameters without the embedding."""
+
+
+@pytest.mark.parametrize("card", [name for name, model in CARDS.items() if model.published_active_parameters])
+def test_card_counts_to_its_published_active_size(card: str) -> None:
+    model = CARDS[card]
+    assert model.published_active_parameters is not None
+    table = model.vocab * model.hidden if card in LEAVES_EMBEDDING_OUT else 0
+    counted = active_parameters(model) - table
+    last_digit = 1e9 if model.published_active_parameters % 1e9 == 0 else 1e8  # some are cut off, not rounded
+    assert abs(counted - model.published_active_parameters) < last_digit
+
+
+def test_expert_layers_lie_where_the_card_says() -> None:
+    assert expert_layers(load_model("deepseek-v3-671b")) == (False,) * 3 + (True,) * 58
+    assert expert_layers(load_model("llama-4-maverick-400b"))[:4] == (False, True, False, True)
+    assert sum(expert_layers(load_model("llama-4-maverick-400b"))) == 24
+    assert not any(expert_layers(load_model("llama-3-8b")))
 
 
 @pytest.mark.parametrize(("layers", "hidden", "heads"), [(24, 2304, 24), (96, 12288, 96), (128, 25600, 160)])
@@ -108,7 +149,7 @@ def test_mlperf_constant_of_405b_is_the_full_square() -> None:
 
 def test_grouped_query_heads_shrink_only_keys_and_values() -> None:
     model = load_model("llama-3-70b")
-    assert layer_parameters(model) == 2 * 8192**2 + 2 * 8192 * 1024 + 3 * 8192 * 28672 + 2 * 8192
+    assert dense_layer_parameters(model) == 2 * 8192**2 + 2 * 8192 * 1024 + 3 * 8192 * 28672 + 2 * 8192
 
 
 def test_untied_head_is_a_table_and_a_norm() -> None:

@@ -34,12 +34,14 @@ def cap_bytes_per_s(
     -----
     NCCL 2.30.7, src/graph/tuning.cc: LL moves half payload, at most ``ll_max``; LL128 15/16,
     at most a rate per channel; a tree has its rates per channel, less for LL;
-    in-switch reduction has its own link efficiency, calibrated.
+    in-switch reduction has its own link efficiency, calibrated, and so have reduction trees.
     """
     if algorithm == names.TREE:
         return _tree_cap(protocol, machine, size_bytes, wire_bytes_per_s, constants)
     if algorithm in (names.NVLS, names.NVLS_TREE):
         return np.full(size_bytes.shape, _nvls_cap(algorithm, machine, constants))
+    if algorithm in (names.COLLNET, names.COLLNET_CHAIN):
+        return np.full(size_bytes.shape, reduction_bytes_per_s(machine, constants))
     cap = math.inf
     if protocol != "simple":
         cap = wire_bytes_per_s * constants.protocols.payload_fraction.si(protocol)
@@ -56,6 +58,11 @@ def cap_bytes_per_s(
     if algorithm in (names.PAIRWISE, names.PAIRWISE_NO_PXN):
         cap = min(cap, wire_bytes_per_s * constants.gpu.all_to_all_efficiency.si)
     return np.full(size_bytes.shape, cap)
+
+
+def reduction_bytes_per_s(machine: Machine, constants: CollectiveConstants) -> float:
+    """Return what the reduction trees of all NICs of a node move [bytes/s]."""
+    return machine.num_heads * machine.nic_bytes_per_s * constants.in_network.efficiency.si
 
 
 def num_channels(machine: Machine, constants: CollectiveConstants) -> int:
@@ -113,6 +120,8 @@ def _tree_cap(
 def _nvls_cap(algorithm: str, machine: Machine, constants: CollectiveConstants) -> float:
     inside = machine.nvlink_bytes_per_s * nvls_link_efficiency(machine.max_local, constants)
     cap = inside / (1 + 1 / machine.max_local)
+    if names.reduces_in_network(algorithm, machine.num_nodes):
+        return min(cap, reduction_bytes_per_s(machine, constants))
     if algorithm == names.NVLS_TREE and constants.gpu.nvls_tree_max is not None:
         bus = machine.num_channels * constants.gpu.nvls_tree_max.si(machine.num_nodes)
         cap = min(cap, bus / names.bus_factor(names.ALL_REDUCE, machine.num_ranks))

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from simnet.collectives import names
 from simnet.collectives.caps import MAX_NVLS_HEADS, ll_bus_bytes_per_s, num_channels
 from simnet.collectives.latency import tuner_latency_s
-from simnet.collectives.machine import Machine
+from simnet.collectives.machine import REDUCTION_OFF, Machine
 from simnet.errors import Problem, SpecError
 from simnet.spec.collectives import PROTOCOLS, CollectiveConstants, Protocol, Table
 from simnet.units import format_time
 
+_SIMPLE_ONLY = (names.NVLS, names.NVLS_TREE, names.COLLNET, names.COLLNET_CHAIN)
+_IN_NETWORK = (names.COLLNET, names.COLLNET_CHAIN)
 _RING_PLATEAU_BYTES = 64  # per channel and rank; from here on the tuner charges a ring of several nodes more latency
 
 
@@ -66,6 +68,7 @@ def choose(
     SpecError
         If the algorithm does not exist for the operation or cannot run on the machine.
     """
+    algorithm = names.algorithm(algorithm)
     names.check_algorithm(op, algorithm)
     if machine.num_ranks == 1:
         return Choice(algorithm=names.RING, protocol="simple", channels=0, why="one rank: nothing to move")
@@ -80,7 +83,7 @@ def choose(
         algorithm=best[0],
         protocol=best[1],
         channels=channels_of(best[0], machine, constants),
-        why=_reason(algorithm, ranked, times),
+        why=_reason(algorithm, ranked, times) + _no_reduction(op, algorithm, machine),
     )
 
 
@@ -91,7 +94,7 @@ def candidates(op: str, machine: Machine, constants: CollectiveConstants) -> lis
     found: list[tuple[str, Protocol]] = [(names.RING, protocol) for protocol in PROTOCOLS]
     if op == names.ALL_REDUCE:
         found += [(names.TREE, protocol) for protocol in PROTOCOLS]
-        found += [(name, "simple") for name in (names.NVLS, names.NVLS_TREE) if not _obstacle(name, machine, constants)]
+        found += [(name, "simple") for name in _SIMPLE_ONLY if not _obstacle(name, machine, constants)]
     return found
 
 
@@ -134,11 +137,21 @@ def _tuner_algbw(
         return _tree_bus(protocol, machine, constants) / 2
     if algorithm in (names.NVLS, names.NVLS_TREE):
         return _nvls_bus(algorithm, machine, constants) / names.bus_factor(op, machine.num_ranks)
+    if algorithm == names.COLLNET:
+        share = machine.max_local / machine.num_heads  # ranks for each NIC, of which the tuner counts half beyond one
+        return _collnet_bus(machine, constants) / 2 / ((share + 1) / 2) * constants.gpu.tuner_collnet_efficiency.si
+    if algorithm == names.COLLNET_CHAIN:
+        return _collnet_bus(machine, constants) / 2
     return math.inf
 
 
 def _nvlink_bus(machine: Machine, constants: CollectiveConstants) -> float:
     return machine.nvlink_bytes_per_s * constants.gpu.tuner_nvlink_fraction.si
+
+
+def _collnet_bus(machine: Machine, constants: CollectiveConstants) -> float:
+    """Return what the tuner counts inside a node; it leaves the network out unless a node has nothing else."""
+    return _nvlink_bus(machine, constants) if machine.max_local > 1 else _network_bus(machine, constants)
 
 
 def _network_bus(machine: Machine, constants: CollectiveConstants) -> float:
@@ -177,9 +190,11 @@ def _nvls_bus(algorithm: str, machine: Machine, constants: CollectiveConstants) 
     heads = min(MAX_NVLS_HEADS, machine.max_local)
     speed = min(constants.gpu.tuner_head_speed_max.si, _nvlink_bus(machine, constants) / heads)
     inside = 2 * speed * efficiency.si * (heads - 1) / heads
-    if algorithm == names.NVLS:
+    if machine.num_nodes == 1:
         return heads * inside
     between = machine.nic_bytes_per_s * constants.gpu.link_efficiency.network.si
+    if algorithm == names.NVLS:
+        return machine.num_heads * min(inside, between)
     between *= 2 if machine.num_nodes == 2 else 1
     limit = math.inf if tree_max is None else tree_max.si(machine.num_nodes)
     return machine.num_heads * min(inside, between, limit)
@@ -187,16 +202,25 @@ def _nvls_bus(algorithm: str, machine: Machine, constants: CollectiveConstants) 
 
 def _obstacle(algorithm: str, machine: Machine, constants: CollectiveConstants) -> str:
     """Return why an algorithm cannot run on a machine; empty if it can."""
-    if algorithm in (names.NVLS, names.NVLS_TREE) and constants.gpu.tuner_nvls_efficiency is None:
-        return f"the NVSwitches of the {constants.generation} generation cannot reduce"
-    if algorithm in (names.NVLS, names.NVLS_TREE) and machine.min_local == 1:
-        return "a node holds a single rank"
-    if algorithm == names.NVLS and machine.num_nodes > 1:
-        return f"in-switch reduction ends at the node, and the ranks lie in {machine.num_nodes} nodes"
-    if algorithm == names.NVLS_TREE and machine.num_nodes == 1:
-        return "all ranks lie in one node; nvls is the algorithm there"
+    if algorithm in (names.NVLS, names.NVLS_TREE):
+        return _nvls_obstacle(algorithm, machine, constants)
+    if algorithm in _IN_NETWORK:
+        return "all ranks lie in one node" if machine.num_nodes == 1 else machine.no_reduction
     if algorithm == names.HIERARCHICAL and machine.min_local != machine.max_local:
         return f"nodes hold {machine.min_local} to {machine.max_local} ranks, and shards need equal nodes"
+    return ""
+
+
+def _nvls_obstacle(algorithm: str, machine: Machine, constants: CollectiveConstants) -> str:
+    if constants.gpu.tuner_nvls_efficiency is None:
+        return f"the NVSwitches of the {constants.generation} generation cannot reduce"
+    if machine.min_local == 1:
+        return "a node holds a single rank"
+    if algorithm == names.NVLS and machine.num_nodes > 1 and machine.no_reduction:
+        ends = f"in-switch reduction ends at the node, and the ranks lie in {machine.num_nodes} nodes"
+        return f"{ends}; {machine.no_reduction}"
+    if algorithm == names.NVLS_TREE and machine.num_nodes == 1:
+        return "all ranks lie in one node; nvls is the algorithm there"
     return ""
 
 
@@ -211,6 +235,14 @@ def _check_can_run(op: str, algorithm: str, machine: Machine, constants: Collect
                 allowed=", ".join((names.AUTO, *able)),
             )
         )
+
+
+def _no_reduction(op: str, algorithm: str, machine: Machine) -> str:
+    """Return why switches that could reduce do not, for the choice of an all-reduce over several nodes."""
+    is_silent = machine.no_reduction in ("", REDUCTION_OFF) or machine.num_nodes == 1
+    if is_silent or op != names.ALL_REDUCE or algorithm != names.AUTO:
+        return ""
+    return f"; no reduction in the network: {machine.no_reduction}"
 
 
 def _reason(algorithm: str, ranked: list[tuple[str, Protocol]], times: dict[tuple[str, Protocol], float]) -> str:

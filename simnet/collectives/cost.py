@@ -76,7 +76,10 @@ def terms(
     rate = np.minimum(wire, cap)
     steps = latency_s(op, algorithm, protocol, machine, constants)
     fill = fill_s(algorithm, protocol, machine, size, rate, constants, registered=registered)
-    path = path_factor(op, algorithm, machine) * extra_path_s(machine.network_latency_s, constants)
+    way_s = machine.network_latency_s
+    if names.reduces_in_network(algorithm, machine.num_nodes):
+        way_s = machine.reduction_path_s
+    path = path_factor(op, algorithm, machine) * extra_path_s(way_s, constants)
     return Terms(
         latency_s=steps + fill,
         path_s=np.full(size.shape, path),
@@ -105,7 +108,7 @@ def time_s(
         If the result beats the wire: a bug.
     """
     result = terms(op, algorithm, protocol, machine, size_bytes, constants, registered=registered).time_s
-    bound = wire_bound_s(op, machine, size_bytes, in_switch=algorithm in (names.NVLS, names.NVLS_TREE))
+    bound = wire_bound_s(op, machine, size_bytes, algorithm=algorithm)
     check_bound(result, bound, f"{op} by {algorithm}/{protocol} on {machine.num_ranks} ranks")
     return result
 
@@ -126,25 +129,30 @@ def path_factor(op: str, algorithm: str, machine: Machine) -> float:
         return 0.0
     if algorithm in (names.RING, names.HIERARCHICAL):
         return float(ring_passes(op) * (machine.num_nodes - 1))
+    if names.reduces_in_network(algorithm, machine.num_nodes):
+        return 1.0
     if algorithm in (names.TREE, names.NVLS_TREE):
         return 2.0 * math.ceil(math.log2(machine.num_nodes))
     return float(ring_passes(op))
 
 
-def wire_bound_s(op: str, machine: Machine, size_bytes: ArrayLike, *, in_switch: bool) -> Float64:
-    """Return the least time that the wires allow any algorithm [s].
+def wire_bound_s(op: str, machine: Machine, size_bytes: ArrayLike, *, algorithm: str) -> Float64:
+    """Return the least time that the wires allow an algorithm [s].
 
     Notes
     -----
     A rank's NVLink and NIC together send what the operation cannot do without: 2(n-1)/n of the
     size for an all-reduce (once the size where switches reduce), (n-1)/n for all-gather,
     reduce-scatter and all-to-all, the whole for a broadcast. A node's NICs send (N-1)/N in place
-    of (n-1)/n; for an all-to-all every byte for another node.
+    of (n-1)/n, the whole where the switches between nodes reduce; for an all-to-all every byte for
+    another node.
     """
     size = np.asarray(size_bytes, dtype=np.float64)
     if machine.num_ranks == 1:
         return np.zeros_like(size)
     num_ranks, num_nodes = machine.num_ranks, machine.num_nodes
+    in_network = names.reduces_in_network(algorithm, num_nodes)
+    in_switch = in_network or algorithm in (names.NVLS, names.NVLS_TREE)
     rank_share = 1.0 if in_switch else names.bus_factor(op, num_ranks)
     rank_rate = (machine.nvlink_bytes_per_s if machine.max_local > 1 else 0.0) + (
         machine.nic_bytes_per_s if num_nodes > 1 else 0.0
@@ -154,6 +162,8 @@ def wire_bound_s(op: str, machine: Machine, size_bytes: ArrayLike, *, in_switch:
         node_share = names.bus_factor(op, num_nodes)
         if op == names.ALL_TO_ALL:
             node_share = machine.min_local * (num_ranks - machine.max_local) / num_ranks
+        elif in_network:
+            node_share = 1.0
         elif op != names.BROADCAST and machine.min_local != machine.max_local:
             node_share = 1 - machine.max_local / num_ranks
         bound = np.maximum(bound, size * node_share / (machine.num_heads * machine.nic_bytes_per_s))

@@ -50,7 +50,7 @@ def edges_of(all_edges: Edges, group: int) -> Edges:
 
 def edge_form(op: str, algorithm: str) -> tuple[object, ...]:
     """Return what the edges follow from beside the groups; operations of one form have the same edges."""
-    if algorithm in (names.TREE, names.NVLS, names.NVLS_TREE):
+    if algorithm in (names.TREE, names.NVLS, names.NVLS_TREE, names.COLLNET, names.COLLNET_CHAIN):
         return (algorithm,)
     if algorithm == names.RING:
         return (algorithm, op == names.BROADCAST)
@@ -83,7 +83,30 @@ def _tree(op: str, groups: Groups) -> tuple[Edges, Edges]:
 
 def _nvls(op: str, groups: Groups) -> tuple[Edges, Edges]:
     del op
+    return _cycle(groups, 1 + 1 / groups.count), _none()
+
+
+def _nvls_tree(op: str, groups: Groups) -> tuple[Edges, Edges]:
+    del op
     return _cycle(groups, 1 + 1 / groups.count), _tree_between(groups)
+
+
+def _exchange(op: str, groups: Groups) -> tuple[Edges, Edges]:
+    """Send every head its part and get it back from it, reduced; between nodes trees carry the bytes, not edges."""
+    del op
+    group, src, dst, is_near = _all_pairs(groups)
+    heads = spoken(groups.head, groups.relays).reshape(groups.num_groups, -1)
+    is_head = (groups.gpu[:, :, None] == heads[:, None, :]).any(axis=2)
+    first, second = np.nonzero(~np.eye(groups.num_ranks, dtype=bool))
+    load = (is_head[:, second].astype(float) + is_head[:, first]).ravel() / max(1, groups.num_heads)
+    keep = is_near & (load > 0)
+    return Edges(group=group[keep], src=src[keep], dst=dst[keep], load=load[keep]), _none()
+
+
+def _chain(op: str, groups: Groups) -> tuple[Edges, Edges]:
+    """Chain the ranks of a node to the NIC and back; between nodes trees carry the bytes, not edges."""
+    del op
+    return _cycle(groups, 2 * _share(groups)), _none()
 
 
 def _hierarchical(op: str, groups: Groups) -> tuple[Edges, Edges]:
@@ -200,7 +223,9 @@ _FORMS: dict[str, Callable[[str, Groups], tuple[Edges, Edges]]] = {
     names.RING: _ring,
     names.TREE: _tree,
     names.NVLS: _nvls,
-    names.NVLS_TREE: _nvls,
+    names.NVLS_TREE: _nvls_tree,
+    names.COLLNET: _exchange,
+    names.COLLNET_CHAIN: _chain,
     names.HIERARCHICAL: _hierarchical,
     names.DIRECT: _direct,
     names.PAIRWISE: _pairwise,

@@ -7,6 +7,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from simnet.topology.reduction import Reduction
+
 Int32: TypeAlias = NDArray[np.int32]
 Int64: TypeAlias = NDArray[np.int64]
 Float64: TypeAlias = NDArray[np.float64]
@@ -70,6 +72,10 @@ class FabricLike(Protocol):
     @property
     def routing(self) -> str:
         """How traffic picks among equal-cost paths: adaptive, static or ecmp."""
+
+    @property
+    def reduction(self) -> Reduction | None:
+        """Reduction in the switches between nodes, nothing where it is off."""
 
     def routes(self, src: Int32, dst: Int32, *, flow_id: Int64 | None = None) -> RoutesLike:
         """Return the routes of the pairs; *flow_id* tells connections of one pair apart for the hash."""

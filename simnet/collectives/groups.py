@@ -7,7 +7,7 @@ from coordinates, nothing from the size of a group.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,13 @@ class Groups:
     """A GPU for each NIC through which a node speaks, ``(num_groups, num_nodes, num_heads)``; no heads in one node."""
     relays: Mapping[int, int] = field(default_factory=dict)
     """GPUs whose NIC is lost, each with the GPU of its node that speaks for it."""
+
+    def take(self, index: Int64) -> Groups:
+        """Return some of the groups, by their places."""
+        return replace(
+            self, row=self.row[index], gpu=self.gpu[index], node=self.node[index],
+            count=self.count[index], head=self.head[index],
+        )  # fmt: skip
 
     @property
     def num_groups(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,9 +13,12 @@ from simnet.collectives.edges import Edges, edge_form, edges, edges_of
 from simnet.collectives.fabric_like import FabricLike, Float64, Int32, RoutesLike
 from simnet.collectives.groups import Groups, by_shape
 from simnet.collectives.machine import Machine
+from simnet.collectives.names import reduces_in_network
+from simnet.collectives.planted import Trees, plant, with_trees
 from simnet.collectives.relays import spoken
 from simnet.collectives.tasks import Entries, entries
 from simnet.spec.collectives import CollectiveConstants
+from simnet.topology.reduction import TreeBook
 
 _ACCESS = (0, 1, 2)
 """Link classes next to a GPU: NVLink, its link to the NIC, the NIC's to a switch."""
@@ -38,6 +42,8 @@ class Shape:
 
     groups: Groups
     machine: Machine
+    trees: Trees = ()
+    """Reduction trees of each group, one for each NIC of a node; none where the switches do not reduce for them."""
     _traffic: dict[tuple[object, ...], Traffic] = field(default_factory=dict)
     _batched: dict[tuple[str, bytes], Float64] = field(default_factory=dict)
 
@@ -46,7 +52,10 @@ class Shape:
         form = edge_form(op, algorithm)
         known = self._traffic.get(form)
         if known is None:
-            known = self._traffic[form] = _traffic(fabric, op, algorithm, self.groups)
+            known = _traffic(fabric, op, algorithm, self.groups)
+            if reduces_in_network(algorithm, self.groups.num_nodes):
+                known = replace(known, part=with_trees(known.part, self.trees))
+            self._traffic[form] = known
         return known
 
     def batched_rate_bytes_per_s(
@@ -73,17 +82,37 @@ class Shape:
 class Known:
     """Shapes of the communicators of one fabric; make a new one for another fabric."""
 
+    _book: TreeBook | None = None
     _shapes: dict[tuple[tuple[int, ...], bytes], tuple[Shape, ...]] = field(default_factory=dict)
 
     def shapes(self, fabric: FabricLike, gpu: Int32) -> tuple[Shape, ...]:
         """Return the shapes of groups, ``(num_groups, num_ranks)`` GPU indices; equal groups have the same ones."""
+        gpu = np.asarray(gpu, dtype=np.int32)  # one communicator, one key: it holds its reduction trees once
         key = (gpu.shape, gpu.tobytes())
         known = self._shapes.get(key)
         if known is None:
             known = self._shapes[key] = tuple(
-                Shape(groups=groups, machine=machine_of(fabric, groups)) for groups in by_shape(fabric, gpu)
+                shape for groups in by_shape(fabric, gpu) for shape in self._planted(fabric, groups)
             )
         return known
+
+    def _planted(self, fabric: FabricLike, groups: Groups) -> Iterator[Shape]:
+        """Yield the groups that get reduction trees and those that do not; trees go to those who ask first."""
+        machine = machine_of(fabric, groups)
+        if fabric.reduction is None or groups.num_nodes == 1:
+            yield Shape(groups=groups, machine=machine)
+            return
+        if self._book is None:
+            self._book = fabric.reduction.book()
+        found = plant(self._book, groups)
+        for reason, index in found.refused.items():
+            yield Shape(groups=groups.take(index), machine=replace(machine, no_reduction=reason))
+        if len(found.planted):
+            yield Shape(
+                groups=groups.take(found.planted),
+                machine=replace(machine, no_reduction="", reduction_path_s=found.path_s),
+                trees=found.trees,
+            )
 
 
 def machine_of(fabric: FabricLike, groups: Groups) -> Machine:

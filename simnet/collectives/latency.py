@@ -31,7 +31,9 @@ def latency_s(op: str, algorithm: str, protocol: Protocol, machine: Machine, con
     Ring: base + steps inside nodes x hop + steps between nodes x network hop, with 2(n-1) steps
     for all-reduce and n-1 else, of which 2(N-1) and N-1 lie between nodes. Tree: base + 2 ((g-1)
     hop + floor(log2 N) network hop). In-switch: one NVLS step, and 2 floor(log2 N) network hops
-    over several nodes. The hierarchical, direct and pairwise forms compose the ring's constants.
+    over several nodes, or one through a reduction tree. Collnet: 2 (hop + (g-1) x what a peer
+    adds) and one reduction in the network; its chain takes 2 (g-1) hops instead. The
+    hierarchical, direct and pairwise forms compose the ring's constants.
     """
     if machine.num_ranks == 1:
         return 0.0
@@ -92,6 +94,25 @@ def _nvls(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants
     return table.nvls.si * scale.inside + 2 * network
 
 
+def _nvls_over_nodes(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
+    if machine.num_nodes == 1:
+        return _nvls(op, protocol, machine, table, scale)
+    return table.nvls.si * scale.inside + table.nvls_reduction_hop.si * scale.between
+
+
+def _collnet(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
+    del op, protocol
+    others = machine.max_local - 1
+    exchange = min(1, others) * table.collnet_nvlink_hop.si + others * table.collnet_arity.si
+    return 2 * exchange * scale.inside + table.collnet_reduction_hop.si * scale.between
+
+
+def _collnet_chain(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
+    del op, protocol
+    chain = (machine.max_local - 1) * table.collnet_chain_nvlink_hop.si
+    return 2 * chain * scale.inside + table.collnet_chain_reduction_hop.si * scale.between
+
+
 def _hierarchical(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
     passes = ring_passes(op)
     inside, between = _hops(protocol, machine, table, scale)
@@ -108,8 +129,10 @@ def _direct(op: str, protocol: Protocol, machine: Machine, table: LatencyConstan
 _FORMS: dict[str, Callable[[str, Protocol, Machine, LatencyConstants, Scale], float]] = {
     names.RING: _ring,
     names.TREE: _tree,
-    names.NVLS: _nvls,
+    names.NVLS: _nvls_over_nodes,
     names.NVLS_TREE: _nvls,
+    names.COLLNET: _collnet,
+    names.COLLNET_CHAIN: _collnet_chain,
     names.HIERARCHICAL: _hierarchical,
     names.DIRECT: _direct,
     names.PAIRWISE: _direct,

@@ -58,8 +58,28 @@ def _tree_nic(machine: Machine) -> float:
 
 
 def _nvls(op: str, machine: Machine) -> Loads:
+    """Over several nodes, count each NIC's share of the bytes once: it goes into a reduction tree."""
+    del op
+    return Loads(size_factor=1.0, nvlink=1 + 1 / machine.max_local, nic=_per_nic(machine, 1.0))
+
+
+def _nvls_tree(op: str, machine: Machine) -> Loads:
     del op
     return Loads(size_factor=1.0, nvlink=1 + 1 / machine.max_local, nic=_tree_nic(machine))
+
+
+def _collnet(op: str, machine: Machine) -> Loads:
+    """Count the GPU beside a NIC: it sends its reduced part to all others, and the other heads' parts to these."""
+    del op
+    others = machine.max_local - 1
+    nvlink = (others + max(0, min(others, machine.num_heads - 1))) / machine.num_heads if others else 0.0
+    return Loads(size_factor=1.0, nvlink=nvlink, nic=_per_nic(machine, 1.0))
+
+
+def _collnet_chain(op: str, machine: Machine) -> Loads:
+    del op
+    inside = 2 * (machine.max_local - 1) / machine.max_local
+    return Loads(size_factor=1.0, nvlink=inside, nic=_per_nic(machine, 1.0))
 
 
 def _hierarchical(op: str, machine: Machine) -> Loads:
@@ -93,7 +113,9 @@ _FORMS: dict[str, Callable[[str, Machine], Loads]] = {
     names.RING: _ring,
     names.TREE: _tree,
     names.NVLS: _nvls,
-    names.NVLS_TREE: _nvls,
+    names.NVLS_TREE: _nvls_tree,
+    names.COLLNET: _collnet,
+    names.COLLNET_CHAIN: _collnet_chain,
     names.HIERARCHICAL: _hierarchical,
     names.DIRECT: _direct,
     names.PAIRWISE: _pairwise,

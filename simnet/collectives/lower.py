@@ -15,6 +15,7 @@ from simnet.collectives.fabric_like import FabricLike, Float64
 from simnet.collectives.groups import Groups
 from simnet.collectives.known import Known, Shape
 from simnet.collectives.latency import ring_passes
+from simnet.collectives.planted import narrowest_bytes_per_s, tree_path_s
 from simnet.collectives.tasks import TaskSet, concatenate, select
 from simnet.collectives.trees import depth_s, double_tree
 from simnet.spec.collectives import CollectiveConstants
@@ -63,7 +64,7 @@ def lower(
     NoPathError
         If two ranks that must exchange data have no path.
     """
-    op = names.operation(op)
+    op, algorithm = names.operation(op), names.algorithm(algorithm)
     names.check_algorithm(op, algorithm)
     gpu = np.atleast_2d(np.asarray(groups, dtype=np.int32))
     shapes = (Known() if known is None else known).shapes(fabric, gpu)
@@ -91,6 +92,11 @@ def _lower_shape(
     path_s = _path_s(op, choice, groups, between, extra_s)
     count = groups.num_groups
     batched = shape.batched_rate_bytes_per_s(fabric, op, choice.algorithm, constants)
+    cap = np.minimum(float(cost.cap_bytes_per_s), batched)
+    if names.reduces_in_network(choice.algorithm, groups.num_nodes):
+        path_s = np.maximum(0.0, tree_path_s(shape.trees) - constants.latency.network_path_included.si)
+        narrowest = narrowest_bytes_per_s(shape.trees) * constants.in_network.efficiency.si
+        cap = np.minimum(cap, groups.num_heads * narrowest)
     return TaskSet(
         indptr=part.indptr,
         resource=part.resource,
@@ -99,7 +105,7 @@ def _lower_shape(
         edge_dst_port=part.dst_port,
         size_bytes=np.full(count, float(cost.task_bytes) * repeats),
         latency_s=repeats * (float(cost.latency_s) + path_s),
-        rate_cap_bytes_per_s=np.minimum(float(cost.cap_bytes_per_s), batched),
+        rate_cap_bytes_per_s=cap,
         weight=np.ones(count),
         group=groups.row,
         algorithm=choice.algorithm,

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from simnet.spec.collectives import CollectiveConstants
 
+REDUCTION_OFF = "the topology has scale_out.in_network_reduction off"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
@@ -27,6 +29,10 @@ class Machine:
     """Wire rate of one NIC and direction [bytes/s]; infinite in one node."""
     network_latency_s: float = 0.0
     """Latency of switches and cables of one way between two nodes [s]."""
+    no_reduction: str = REDUCTION_OFF
+    """Why the switches between nodes do not reduce; empty where they do."""
+    reduction_path_s: float = 0.0
+    """Latency up to the root of a reduction tree and down again [s]."""
 
     @property
     def num_channels(self) -> int:

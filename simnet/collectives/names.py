@@ -18,10 +18,12 @@ HIERARCHICAL = "hierarchical"
 PAIRWISE = "pairwise"
 PAIRWISE_NO_PXN = "pairwise_no_pxn"
 DIRECT = "direct"
+COLLNET = "collnet"
+COLLNET_CHAIN = "collnet_chain"
 AUTO = "auto"
 
 ALGORITHMS: dict[str, tuple[str, ...]] = {
-    ALL_REDUCE: (RING, TREE, NVLS, NVLS_TREE, HIERARCHICAL, DIRECT),
+    ALL_REDUCE: (RING, TREE, NVLS, NVLS_TREE, COLLNET, COLLNET_CHAIN, HIERARCHICAL, DIRECT),
     ALL_GATHER: (RING, HIERARCHICAL, DIRECT),
     REDUCE_SCATTER: (RING, HIERARCHICAL, DIRECT),
     ALL_TO_ALL: (PAIRWISE, PAIRWISE_NO_PXN),
@@ -37,6 +39,28 @@ _ALIASES = {
     "a2a": ALL_TO_ALL,
     "bcast": BROADCAST,
 }
+
+
+_ALGORITHM_ALIASES = {
+    "sharp": COLLNET,
+    "collnetdirect": COLLNET,
+    "collnetchain": COLLNET_CHAIN,
+    "nvlstree": NVLS_TREE,
+}
+
+
+def algorithm(name: str) -> str:
+    """Return the canonical name of an algorithm; ``algorithm("NVLSTree")`` is ``"nvls_tree"``.
+
+    NCCL's own spellings are understood, and ``sharp`` for ``collnet``; other names come back as they are.
+    """
+    plain = name.strip().lower().replace("-", "_")
+    return _ALGORITHM_ALIASES.get(plain.replace("_", ""), plain)
+
+
+def reduces_in_network(algorithm: str, num_nodes: int) -> bool:
+    """Return whether the switches between nodes reduce."""
+    return num_nodes > 1 and algorithm in (COLLNET, COLLNET_CHAIN, NVLS)
 
 
 def operation(name: str) -> str:

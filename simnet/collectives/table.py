@@ -98,8 +98,7 @@ def collective_table(
     for size_bytes in sizes_bytes:
         tasks = lower(fabric, op, ranks, size_bytes, constants=constants, algorithm=algorithm, known=known)
         alone = uncontended_time_s(tasks, capacity)
-        in_switch = tasks.algorithm in (names.NVLS, names.NVLS_TREE)
-        bound = wire_bound_s(op, machine, size_bytes, in_switch=in_switch)
+        bound = wire_bound_s(op, machine, size_bytes, algorithm=tasks.algorithm)
         check_bound(alone, bound, f"{op} of {size_bytes:.0f} bytes by {tasks.algorithm} on {machine.num_ranks} ranks")
         rows.append(_row(fabric, op, machine.num_ranks, tasks, size_bytes, float(alone[0]) + overhead_s))
     return tuple(rows)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from simnet.collectives import names
-from simnet.collectives.known import Known
+from simnet.collectives.known import Known, Shape
 from simnet.collectives.machine import Machine
 from simnet.collectives.ranks import ALL, parse_ranks
 from simnet.collectives.table import (
@@ -27,6 +27,7 @@ from simnet.topology.cluster import Cluster
 from simnet.units import format_time
 
 _PERCENT = 100
+_ROOTS_SHOWN = 4
 DEFAULT_SIZES = "8:16GiB:x2"
 """The span over which curves of nccl-tests are usually shown."""
 
@@ -126,7 +127,7 @@ def simulate_collective(
         nccl_version=constants.nccl_version,
         routing=routing or cluster.spec.routing,
         rows=rows,
-        notes=tuple(_notes(shape.machine, rows, constants, launch)),
+        notes=(*_trees(shape, rows), *_notes(shape.machine, rows, constants, launch)),
     )
 
 
@@ -146,3 +147,19 @@ def _notes(machine: Machine, rows: Sequence[CollectiveRow], constants: Collectiv
         )
         found.append(f"{machine.num_ranks:,} ranks lie outside what has been validated: {what}")
     return found
+
+
+def _trees(shape: Shape, rows: Sequence[CollectiveRow]) -> Iterator[str]:
+    """Yield what is to be known of the reduction trees that the communicator holds."""
+    if not shape.trees:
+        return
+    (trees,) = shape.trees
+    roots = ", ".join(tree.root for tree in trees[:_ROOTS_SHOWN]) + (" …" if len(trees) > _ROOTS_SHOWN else "")
+    switches = sum(tree.num_switches for tree in trees)
+    tiers = max(tree.num_tiers for tree in trees)
+    in_use = any(names.reduces_in_network(row.algorithm, shape.machine.num_nodes) for row in rows)
+    yield (
+        f"{len(trees)} reduction trees{'' if in_use else ', not used'}: {switches} switches in {tiers} "
+        f"tier{'s' if tiers > 1 else ''}, rooted at {roots}"
+    )
+    yield "reduction trees rest on one rule of thumb and one table of 32 A100; none of a later generation is published"

@@ -105,6 +105,18 @@ class LatencyConstants(SpecModel):
     """One reduction and multicast in the NVSwitches."""
     nvls_tree_network_hop: Constant
     """One step between nodes of a tree that reduces in the NVSwitches."""
+    nvls_reduction_hop: Constant
+    """The reduction in the switches between nodes, under reduction in the NVSwitches."""
+    collnet_nvlink_hop: Constant
+    """The exchange over NVLink before and after a reduction in the network."""
+    collnet_arity: Constant
+    """What each peer of that exchange adds."""
+    collnet_reduction_hop: Constant
+    """The reduction in the switches between nodes, after an exchange."""
+    collnet_chain_nvlink_hop: Constant
+    """One step of a chain over NVLink before and after a reduction in the network."""
+    collnet_chain_reduction_hop: Constant
+    """The reduction in the switches between nodes, after a chain."""
     network_path_included: Constant
     """Path latency of NIC, one leaf and NIC that the network hops already hold; longer paths add the difference."""
 
@@ -150,6 +162,21 @@ class ProtocolConstants(SpecModel):
     """Size of the first entry of the three tables."""
     ring_many_nodes_latency: Constant
     """Factor on the latency of a Simple ring over several nodes, when choosing."""
+
+
+class InNetworkConstants(SpecModel):
+    """Reduction in the switches between nodes."""
+
+    efficiency: Constant
+    """Payload per wire byte of a reduction tree."""
+    stages: Constant
+    """Stages of the pipeline that must fill."""
+    chunk: Table
+    """Piece of an exchange, per channel and head, smallest first."""
+    chunk_rounds: Table
+    """Rounds of the next larger piece from which NCCL takes it, one number fewer than pieces."""
+    chain_chunk: Constant
+    """Piece of a chain, per channel."""
 
 
 class HarnessConstants(SpecModel):
@@ -199,6 +226,8 @@ class GenerationConstants(SpecModel):
     """Share of the NVLink wire that the tuner's search starts from."""
     tuner_nvls_efficiency: Constant | None
     """The tuner's own efficiency of in-switch reduction; absent where the switches cannot reduce."""
+    tuner_collnet_efficiency: Constant
+    """The tuner's own efficiency of an exchange around a reduction in the network."""
     tuner_head_speed_max: Constant
     """Largest speed that the search gives one head of an in-switch collective."""
     nvls_link_efficiency: Constant | None
@@ -249,6 +278,8 @@ class CollectivesPart(SpecModel):
     """Latencies."""
     protocols: ProtocolConstants
     """Protocols and pipelines."""
+    in_network: InNetworkConstants
+    """Reduction in the switches between nodes."""
     harness: HarnessConstants
     """Launch overhead of benchmarks."""
     transports: dict[str, TransportConstants]
@@ -268,6 +299,8 @@ class CollectiveConstants(SpecModel):
     """Latencies."""
     protocols: ProtocolConstants
     """Protocols and pipelines."""
+    in_network: InNetworkConstants
+    """Reduction in the switches between nodes."""
     harness: HarnessConstants
     """Launch overhead of benchmarks."""
     gpu: GenerationConstants
@@ -306,6 +339,7 @@ def load_collectives(generation: str, gpu: str = "") -> CollectiveConstants:
         nccl_version=part.nccl_version,
         latency=part.latency,
         protocols=part.protocols,
+        in_network=part.in_network,
         harness=part.harness,
         gpu=record,
     )

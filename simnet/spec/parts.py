@@ -141,6 +141,27 @@ class NicPart(PartModel):
     """Power, already inside the figure of the node that holds it."""
 
 
+class ReductionPart(SpecModel):
+    """What a switch reduces on its way (SHARP), and how many reduction trees it holds at a time."""
+
+    has_streaming: bool
+    """Whether large messages are reduced as they stream through; NCCL needs it."""
+    trees_per_switch: Count | None = None
+    """Streaming trees that are active in one switch at a time; only its ports limit them unless given."""
+    trees_per_port: Count = 1
+    """Streaming trees that are active on one port at a time."""
+    trees_per_subnet: Count
+    """Streaming trees of the whole network at a time."""
+    radix: Count
+    """Most children of a switch in a tree."""
+    source: str = Field(min_length=1)
+    """Where the limits were read."""
+    as_of: str = Field(pattern=r"^\d{4}(-\d{2}){0,2}$")
+    """Date of the source."""
+    note: str = ""
+    """What a reader should know before trusting them."""
+
+
 class SwitchPart(PartModel):
     """One switch of the scale-out network."""
 
@@ -158,6 +179,8 @@ class SwitchPart(PartModel):
     """Power with all cages in use, optics included."""
     price: PriceRange
     """Price without optics."""
+    reduction: ReductionPart | None = None
+    """Reduction in the switch; absent where it cannot."""
 
 
 class CablePart(PartModel):

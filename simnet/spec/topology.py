@@ -74,6 +74,16 @@ class ScaleOutSpec(SpecModel):
     """Oversubscription of each tier."""
     reserved: ReservedSpec = ReservedSpec()
     """Slots of fabric management."""
+    in_network_reduction: bool = False
+    """Whether switches reduce for NCCL (SHARP and its plugin), which then has collnet and nvls over several nodes."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.in_network_reduction and self.switch.reduction is None:
+            message = f"{self.switch.name} does not reduce"
+            keys = ("in_network_reduction", "switch")
+            raise broken(Rule(message=message, keys=keys, found="true", hint="take an InfiniBand switch"))
+        return self
 
 
 class CoreJoinSpec(SpecModel):

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from simnet.topology.reduction import Reduction
 from simnet.topology.wiring import LINK_CLASSES, Floats, Ids, Ints
 
 Bytes = npt.NDArray[np.int8]
@@ -68,6 +69,8 @@ class Fabric:
     is_searched: bool
     """Whether routes come from a search of an edited graph."""
     router: Router
+    reduction: Reduction | None = None
+    """Reduction in the switches, where the topology has it on."""
 
     @property
     def num_resources(self) -> int:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simnet.collectives import names
 from simnet.collectives.choice import choose
 from simnet.collectives.cost import busbw_bytes_per_s, terms, time_s, wire_bound_s
-from simnet.collectives.machine import Machine
+from simnet.collectives.machine import REDUCTION_OFF, Machine
 from simnet.errors import SpecError
 from simnet.spec.collectives import PROTOCOLS, load_collectives
 
@@ -39,6 +39,8 @@ def machines(draw):
         nvlink_bytes_per_s=nvlink if local > 1 else math.inf,
         nic_bytes_per_s=nic if nodes > 1 else math.inf,
         network_latency_s=draw(st.sampled_from([0.0, 5e-6, 10e-3])) if nodes > 1 else 0.0,
+        no_reduction=draw(st.sampled_from(["", REDUCTION_OFF])) if nodes > 1 else REDUCTION_OFF,
+        reduction_path_s=draw(st.sampled_from([0.0, 5e-6])) if nodes > 1 else 0.0,
     )
 
 
@@ -61,7 +63,7 @@ def test_no_algorithm_beats_the_wire_and_time_never_falls_with_size(machine, pai
     assume(can_run(op, machine, algorithm, constants))
     for protocol in protocols_of(algorithm):
         times = time_s(op, algorithm, protocol, machine, SIZES, constants)  # raises below the bound
-        assert (times >= wire_bound_s(op, machine, SIZES, in_switch=algorithm.startswith("nvls"))).all()
+        assert (times >= wire_bound_s(op, machine, SIZES, algorithm=algorithm)).all()
         assert (np.diff(times) >= -1e-12 * times[1:]).all(), (protocol, SIZES[1:][np.diff(times) < 0])
 
 
@@ -71,6 +73,16 @@ def test_ring_bus_bandwidth_stays_below_the_nic_sum(machine, generation):
     time = time_s(names.ALL_REDUCE, names.RING, "simple", machine, 2.0**36, load_collectives(generation))
     bus = busbw_bytes_per_s(names.ALL_REDUCE, machine.num_ranks, 2.0**36, time)
     assert bus <= machine.num_heads * machine.nic_bytes_per_s
+
+
+@given(machines(), st.sampled_from(GENERATIONS), st.sampled_from(["collnet", "collnet_chain", "nvls"]))
+def test_reduction_in_the_network_moves_at_most_the_nic_sum_and_no_node_its_nvlink(machine, generation, algorithm):
+    """Each NIC sends its share once, so bus bandwidth ends at 2(n-1)/n times the NIC sum."""
+    constants = load_collectives(generation)
+    assume(machine.num_nodes > 1 and can_run(names.ALL_REDUCE, machine, algorithm, constants))
+    time = time_s(names.ALL_REDUCE, algorithm, "simple", machine, 2.0**36, constants)
+    assert 2.0**36 / time <= machine.num_heads * machine.nic_bytes_per_s
+    assert 2.0**36 / time <= machine.nvlink_bytes_per_s or machine.max_local == 1
 
 
 @pytest.mark.parametrize(("nodes", "factor"), [(2, 1.875), (3, 1.28), (4, 1.0), (16, 1.0), (100, 1.0)])

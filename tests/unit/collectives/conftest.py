@@ -28,6 +28,7 @@ class TinyFabric:
     routing = "adaptive"
 
     def __init__(self, domains: int, gpus: int, nics: int, nvlink: float, nic: float, latency_s: float) -> None:
+        self.reduction = None
         self.num_gpus = domains * gpus
         self.gpu_domain = np.repeat(np.arange(domains, dtype=np.int32), gpus)
         self.gpu_slot = np.tile(np.arange(gpus, dtype=np.int32), domains)

@@ -162,4 +162,4 @@ def _trees(shape: Shape, rows: Sequence[CollectiveRow]) -> Iterator[str]:
         f"{len(trees)} reduction trees{'' if in_use else ', not used'}: {switches} switches in {tiers} "
         f"tier{'s' if tiers > 1 else ''}, rooted at {roots}"
     )
-    yield "reduction trees rest on one rule of thumb and one table of 32 A100; none of a later generation is published"
+    yield "the rate of reduction trees was measured on one system, 32 A100 on HDR; no table of a later one is published"

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from simnet.collectives import names
-from simnet.collectives.machine import Machine
+from simnet.collectives.machine import REDUCTION_OFF, Machine
 from simnet.errors import Problem, SpecError
 from simnet.spec.bounds import MAX_COUNT
 from simnet.spec.collectives import PROTOCOLS, CollectiveConstants, load_collectives, transport
@@ -123,6 +123,7 @@ def machine_of_row(row: MeasuredCollective) -> Machine | str:
     heads = min(local, row.num_nics) if nodes > 1 else 0
     nic = row.nic_bytes_per_s * (row.num_nics / heads if heads and local > 1 else 1.0)
     plain = constants.gpu.link_efficiency.network.si
+    path_s = constants.latency.network_path_included.si + kind.latency.si
     return Machine(
         num_ranks=row.num_gpus,
         num_nodes=nodes,
@@ -131,8 +132,15 @@ def machine_of_row(row: MeasuredCollective) -> Machine | str:
         min_local=local,
         nvlink_bytes_per_s=gpu.nvlink_bandwidth if local > 1 else math.inf,
         nic_bytes_per_s=nic * kind.efficiency.si / plain if nodes > 1 else math.inf,
-        network_latency_s=constants.latency.network_path_included.si + kind.latency.si if nodes > 1 else 0.0,
+        network_latency_s=path_s if nodes > 1 else 0.0,
+        no_reduction="" if nodes > 1 and reduces_in_network(row) else REDUCTION_OFF,
+        reduction_path_s=path_s if nodes > 1 else 0.0,
     )
+
+
+def reduces_in_network(row: MeasuredCollective) -> bool:
+    """Whether the switches between the nodes of a row reduced (NCCL_COLLNET_ENABLE); NCCL still chose by size."""
+    return row.algorithm.lower().startswith("collnet")
 
 
 def nvlink_ranks_of_row(row: MeasuredCollective) -> int:
@@ -146,7 +154,7 @@ def algorithm_of_row(row: MeasuredCollective) -> str:
     text = row.algorithm.lower()
     if not text or text.startswith("default") or "or off" in text or ">=" in text:
         return names.AUTO
-    if text.startswith("nvls off"):
+    if text.startswith("nvls off") or reduces_in_network(row):
         return names.AUTO
     for start, algorithm in (("ring", names.RING), ("tree", names.TREE)):
         if text.startswith(start):
@@ -164,7 +172,9 @@ def _gpu(name: str) -> GpuPart:
 def excluded_of_row(row: MeasuredCollective) -> tuple[str, ...]:
     """Return the algorithms that a row's settings switch off, and the protocols that its transport cannot run."""
     text = row.algorithm.lower()
-    off = (names.NVLS, names.NVLS_TREE) if "nvls off" in text and "on or off" not in text else ()
+    off: tuple[str, ...] = (names.NVLS, names.NVLS_TREE) if "nvls off" in text and "on or off" not in text else ()
+    if reduces_in_network(row):
+        off = (names.COLLNET,)  # of NCCL 2.12 to 2.14, whose CollNet takes the time of a chain
     able = PROTOCOLS if row.num_gpus == nvlink_ranks_of_row(row) else transport(row.transport).protocols
     return (*off, *(protocol for protocol in PROTOCOLS if protocol not in able))
 

@@ -79,7 +79,7 @@ def test_a_tree_cable_between_switches_carries_a_share_once_for_all_nodes_below_
 
 @pytest.mark.parametrize("nodes", [2, 4])
 def test_bandwidth_of_8_nics_of_50_gb_per_s_by_hand(nodes):
-    """Trees move 0.8 x 8 x 50 = 320 GB/s; NVLink 0.815 x 450 / 1.75 = 209.6 (exchange), 0.733 x 450 x 8/9 = 293."""
+    """Trees move 0.6 x 8 x 50 = 240 GB/s; NVLink 0.815 x 450 / 1.75 = 209.6 (exchange), 0.733 x 450 x 8/9 = 293."""
     (shape,) = Known().shapes(machine(nodes=nodes).compile(), np.arange(8 * nodes)[None, :])
     rate = {
         name: float(terms("all_reduce", name, "simple", shape.machine, 16 * GIB, HOPPER).rate_bytes_per_s)
@@ -87,16 +87,16 @@ def test_bandwidth_of_8_nics_of_50_gb_per_s_by_hand(nodes):
     }
     assert rate["collnet"] == pytest.approx(0.815 * 450e9 / 1.75)
     assert rate["collnet_chain"] == pytest.approx(0.815 * 450e9 / 1.75)
-    assert rate["nvls"] == pytest.approx(0.733 * 450e9 * 8 / 9)
+    assert rate["nvls"] == pytest.approx(0.6 * 8 * 50e9)
 
 
-@pytest.mark.parametrize(("nics", "rule_of_thumb"), [(4, 80e9), (8, 110e9)])
-def test_dgx_a100_moves_what_the_maintainer_of_nccl_expects(nics, rule_of_thumb):
-    """NVIDIA/nccl#320: about 80 GB/s of algorithm bandwidth with four NICs of 200 Gb/s, 110 with eight (NVLink)."""
+@pytest.mark.parametrize(("nics", "reported"), [(4, 59.7e9), (8, 110e9)])
+def test_a100_nodes_move_what_is_measured_with_four_nics_and_expected_with_eight(nics, reported):
+    """Four NICs of 200 Gb/s: coreweave/nccl-tests, 8 GiB; eight: the maintainer's expectation in NVIDIA/nccl#320."""
     table = simulate_collective(
-        machine("hgx-a100", nodes=4, node__nics=nics), ranks=32, sizes="8GiB", algorithm="collnet"
+        machine("hgx-a100", nodes=4, node__nics=nics), ranks=32, sizes="8GiB", algorithm="collnet_chain"
     )
-    assert table.rows[0].algbw_bytes_per_s == pytest.approx(rule_of_thumb, rel=0.25)
+    assert table.rows[0].algbw_bytes_per_s == pytest.approx(reported, rel=0.1)
 
 
 @pytest.mark.parametrize("algorithm", IN_NETWORK)
@@ -203,7 +203,7 @@ def test_a_slow_cable_of_a_tree_that_has_no_other_way_slows_it():
     for spine in range(cluster.census().switches["spine"]):
         cluster.scale_link("leaf0", f"spine{spine}", 0.25)
     slow = lowered(cluster.compile(), np.arange(512), "collnet").rate_cap_bytes_per_s[0]
-    assert slow == pytest.approx(8 * 0.25 * 50e9 * 0.8)
+    assert slow == pytest.approx(8 * 0.25 * 50e9 * 0.6)
 
 
 def test_a_lost_nic_leaves_seven_trees():

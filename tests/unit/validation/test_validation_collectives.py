@@ -48,10 +48,18 @@ def test_healthy_rows_have_a_prediction_unless_their_system_is_not_stated():
     assert all(row.error is None for row in missing)
     assert {row.reason for row in missing} == {
         "no GPU part for a GPU that is not named",
-        "several nodes, but number or rate of NICs is not stated",
         "several nodes, but the way from GPU to NIC is not stated",
         "size or time is not stated",
     }
+
+
+def test_a_table_with_reduction_in_the_network_is_predicted_with_nccls_choice_by_size():
+    """coreweave/nccl-tests, 32 A100 on four HDR NICs a node: trees below, reduction trees from 128 KiB on."""
+    rows = [row for row in compared() if row.measured.id == "cw_a100_32_ar_sharp"]
+    assert {row.algorithm for row in rows} == {"tree/ll", "collnet_chain/simple"}
+    errors = np.abs([row.error for row in rows])
+    assert np.median(errors) < 0.03
+    assert errors.max() < 0.22
 
 
 def test_the_tables_of_the_document_are_fresh():

@@ -8,7 +8,8 @@ from functools import lru_cache
 
 from simnet.collectives.choice import choose
 from simnet.collectives.cost import terms, time_s, wire_rate_bytes_per_s
-from simnet.collectives.machine import Machine
+from simnet.collectives.machine import REDUCTION_OFF, Machine
+from simnet.collectives.planted import MAX_COLLNET_LOCAL
 from simnet.spec.collectives import load_collectives
 from simnet.spec.workload import WorkloadSpec
 from simnet.workload.shards import shard_degree
@@ -29,6 +30,8 @@ class ScreenNetwork:
     """NIC wire rate for each GPU and direction."""
     generation: str
     """GPU generation, for the constants of collectives."""
+    reduces: bool = False
+    """Whether the switches between domains reduce; every communicator is thought to have its trees."""
 
 
 def group(workload: WorkloadSpec, axes: tuple[str, ...], dp: int, network: ScreenNetwork) -> Machine:
@@ -67,6 +70,7 @@ def _machine(order: tuple[tuple[str, int], ...], axes: tuple[str, ...], network:
         min_local=min(domains.values()),
         nvlink_bytes_per_s=network.nvlink_bytes_per_s if local > 1 else math.inf,
         nic_bytes_per_s=network.nic_bytes_per_s if num_nodes > 1 else math.inf,
+        no_reduction="" if network.reduces and num_nodes > 1 and local <= MAX_COLLNET_LOCAL else REDUCTION_OFF,
     )
 
 

@@ -32,6 +32,7 @@ from simnet.spec.topology import module_specs
 from simnet.topology.build import build_cluster
 from simnet.topology.cluster import Cluster
 from simnet.topology.fabric import Fabric
+from simnet.topology.in_network import switch_that_reduces
 from simnet.units import MINUTE_S, format_time
 from simnet.workload.checks import check_divides, check_shard_groups, num_sequences
 from simnet.workload.kernels import job_preset
@@ -130,6 +131,7 @@ def screen_network(case: CaseSpec, cluster: Cluster) -> ScreenNetwork:
         # Where nothing joins the domains, the engine says so if a rank sends to another domain.
         nic_bytes_per_s=cluster.nic_bytes_per_s or node.nic.bandwidth,
         generation=node.gpu.generation,
+        reduces=switch_that_reduces(cluster.wiring) is not None,
     )
 
 

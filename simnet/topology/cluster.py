@@ -14,9 +14,8 @@ from simnet.topology.arithmetic import ArithmeticRouter
 from simnet.topology.census import Census, take_census
 from simnet.topology.fabric import Fabric
 from simnet.topology.graph import build_graph, read_back
-from simnet.topology.ladder import BuiltLadder
+from simnet.topology.in_network import built_reduction, with_searched_reduction
 from simnet.topology.links import Links, Nodes, chosen_rows, link_bandwidths, link_rows, section_starts
-from simnet.topology.reduction import Reduction
 from simnet.topology.resources import Resources
 from simnet.topology.search import searched_fabric
 from simnet.topology.wire import wire
@@ -187,7 +186,7 @@ class Cluster:
         if self._graph is not None:
             read = read_back(self._graph, self.wiring, self._nodes, self._rows)
             if not read.is_same_structure:
-                return searched_fabric(self._graph, routing=mode, seed=seed)
+                return with_searched_reduction(searched_fabric(self._graph, routing=mode, seed=seed), self.wiring)
             up, down = read.up, read.down
         return self._arithmetic_fabric(up, down, mode, seed)
 
@@ -220,17 +219,7 @@ class Cluster:
             routing=mode,
             is_searched=False,
             router=router,
-            reduction=self._reduction(resources, up, down),
-        )
-
-    def _reduction(self, resources: Resources, up: Floats, down: Floats) -> Reduction | None:
-        """Return the reduction of the switches; a cluster has it on where all its modules do."""
-        parts = [plan.scale_out for plan in self.wiring.plans]
-        if not all(part is not None and part.in_network_reduction for part in parts):
-            return None
-        join = self.spec.join.switch if self.spec.join else None
-        return Reduction(
-            ladder=BuiltLadder(wiring=self.wiring, resources=resources, up=up, down=down, join_switch=join)
+            reduction=built_reduction(self.spec, wiring, resources, up, down),
         )
 
     def _row(self, a: str, b: str) -> int:

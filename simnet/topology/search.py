@@ -16,7 +16,8 @@ from simnet.topology.wiring import LINK_CLASSES, NVLINK, Floats, Ints, offsets
 if TYPE_CHECKING:
     from networkx import DiGraph
 
-_RANK = {"gpu": 0, "nvswitch": 1, "nic": 1, "leaf": 2, "spine": 3, "core": 4, "wan": 5}
+KIND_RANK = {"gpu": 0, "nvswitch": 1, "nic": 1, "leaf": 2, "spine": 3, "core": 4, "wan": 5}
+"""How high each kind of node stands; kinds of a user's own count as leaves."""
 _MAX_SHOWN = 5
 _BETWEEN = {("gpu", "gpu"): 0, ("gpu", "nvswitch"): 0, ("gpu", "nic"): 1, ("leaf", "nic"): 2, ("gpu", "leaf"): 2,
             ("leaf", "spine"): 3, ("core", "spine"): 4}  # fmt: skip
@@ -86,6 +87,9 @@ class SearchRouter:
     classes: Ints
     directions: Ints
     gpus: list[int]
+    """Node of each GPU."""
+    cables: Ints
+    """Parallel cables of each edge."""
     routing: str
     seed: int
     ways: SwitchWays
@@ -111,7 +115,7 @@ class SearchRouter:
                 before[two][one] = edge
         classes = np.array([_class(values.get("link_class"), kinds[one], kinds[two])
                             for values, (one, two) in zip(data, ends, strict=True)])  # fmt: skip
-        ranks = [_RANK.get(kind, _RANK["leaf"]) for kind in kinds]
+        ranks = [KIND_RANK.get(kind, KIND_RANK["leaf"]) for kind in kinds]
         latency = np.array([float(values.get("latency", 0.0)) for values in data])
         ways = SwitchWays(kinds=kinds, after=after, before=before, capacity=capacity, latency=latency)
         return SearchRouter(
@@ -119,7 +123,9 @@ class SearchRouter:
             names=names, kinds=kinds, places=places, ends=ends, after=after, before=before, capacity=capacity,
             latency=latency, classes=classes,
             directions=np.array([int(ranks[one] > ranks[two]) for one, two in ends]),
-            gpus=[number[name] for name in gpu_names], routing=routing, seed=seed,
+            gpus=[number[name] for name in gpu_names],
+            cables=np.array([max(1, int(values.get("multiplicity", 1))) for values in data]),
+            routing=routing, seed=seed,
         )  # fmt: skip
 
     def name(self, resource: int) -> str:

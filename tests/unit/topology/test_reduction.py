@@ -139,3 +139,33 @@ def test_reduction_is_off_unless_it_is_switched_on_and_the_switch_can() -> None:
 def test_switching_it_on_changes_no_count_of_a_printed_machine() -> None:
     for name in ("dgx-h100-superpod", "dgx-a100-superpod"):
         assert on(name).census() == cluster(name).census()
+
+
+@pytest.mark.parametrize("nodes", [4, 64])
+def test_trees_of_a_searched_graph_are_those_of_the_built_fabric(nodes: int) -> None:
+    machine = on("hgx-h100", nodes=nodes)
+    built = machine.compile().reduction.book().plant(rails(nodes))
+    machine.graph.add_node("spare", kind="leaf")
+    fabric = machine.compile()
+    assert fabric.is_searched
+    searched = fabric.reduction.book().plant(rails(nodes))
+    for one, other in zip(built, searched, strict=True):
+        assert (one.num_switches, one.num_tiers, len(one.resource)) == (
+            other.num_switches, other.num_tiers, len(other.resource),
+        )  # fmt: skip
+        assert one.latency_s == pytest.approx(other.latency_s)
+        assert one.bytes_per_s == pytest.approx(other.bytes_per_s)
+
+
+def test_a_tree_roots_at_a_switch_that_a_user_adds() -> None:
+    machine = on("hgx-h100", nodes=64)
+    graph = machine.graph
+    for spine in range(machine.census().switches["spine"]):
+        graph.remove_edge("leaf0", f"spine{spine}")
+    assert isinstance(machine.compile().reduction.book().plant(rails(64)), NoTree)
+    graph.add_node("bridge", kind="spine")
+    for leaf in ("leaf0", "leaf8"):
+        for ends in ((leaf, "bridge"), ("bridge", leaf)):
+            graph.add_edge(*ends, bandwidth=50e9, latency=0.35e-6, link_class="leaf_spine", multiplicity=1)
+    (tree,) = machine.compile().reduction.book().plant(rails(64)[:1])
+    assert tree.root == "bridge"

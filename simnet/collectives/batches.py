@@ -42,12 +42,12 @@ class Batches:
     """Resources of each row, with the bytes on them per byte of the task, all batches together."""
 
 
-def is_batched(algorithm: str, routing: str) -> bool:
-    """Return whether an algorithm works off its peers in batches that a hash makes uneven."""
-    return algorithm in (names.PAIRWISE, names.PAIRWISE_NO_PXN) and routing in HASHED
+def is_batched(op: str, routing: str) -> bool:
+    """Return whether an operation works off its peers in batches that a hash makes uneven."""
+    return op == names.ALL_TO_ALL and routing in HASHED
 
 
-def peer_batches(fabric: FabricLike, between: Edges, gpu: Int32, node: Int64) -> Batches:
+def peer_batches(fabric: FabricLike, between: Edges, gpu: Int32, node: Int64, *, relay: str) -> Batches:
     """Return the batches of one communicator.
 
     Parameters
@@ -58,6 +58,8 @@ def peer_batches(fabric: FabricLike, between: Edges, gpu: Int32, node: Int64) ->
         Edges between nodes, of one group.
     gpu, node
         Ranks' GPUs, and their nodes counted inside the group, ``(num_ranks,)``.
+    relay
+        When a message first goes over NVLink to the rail of its target, see ``FabricLike``.
     """
     rank_of = _speaker(fabric, gpu)
     rank, peer = rank_of[between.src], rank_of[between.dst]
@@ -70,7 +72,7 @@ def peer_batches(fabric: FabricLike, between: Edges, gpu: Int32, node: Int64) ->
     order = np.argsort(row, kind="stable")
     pair = np.repeat(order[row[order] >= 0], CONNECTIONS)
     flow_id = np.arange(len(pair)) % CONNECTIONS
-    routes = fabric.routes(between.src[pair], between.dst[pair], flow_id=flow_id)
+    routes = fabric.routes(between.src[pair], between.dst[pair], flow_id=flow_id, relay=relay)
     number = np.diff(routes.indptr)
     num_rows = num_batches * len(gpu)
     indptr = np.zeros(num_rows + 1, dtype=np.int64)

@@ -38,13 +38,14 @@ def cap_bytes_per_s(
     """
     if algorithm == names.TREE:
         return _tree_cap(protocol, machine, size_bytes, wire_bytes_per_s, constants)
-    if algorithm in (names.NVLS, names.NVLS_TREE):
-        return np.full(size_bytes.shape, _nvls_cap(algorithm, machine, constants))
-    if algorithm in (names.COLLNET, names.COLLNET_CHAIN):
-        return np.full(size_bytes.shape, reduction_bytes_per_s(machine, constants))
+    own = _own_cap(op, algorithm, protocol, machine, constants)
+    if own is not None:
+        return np.full(size_bytes.shape, own)
     cap = math.inf
     if protocol != "simple":
         cap = wire_bytes_per_s * constants.protocols.payload_fraction.si(protocol)
+    if algorithm == names.PAT:
+        cap = wire_bytes_per_s * constants.protocols.pat_efficiency.si
     if algorithm == names.RING and op != names.ALL_REDUCE and machine.num_nodes == 1:
         cap = min(cap, wire_bytes_per_s * constants.gpu.gather_efficiency.si)
     if protocol == "ll":
@@ -58,6 +59,28 @@ def cap_bytes_per_s(
     if algorithm in (names.PAIRWISE, names.PAIRWISE_NO_PXN):
         cap = min(cap, wire_bytes_per_s * constants.gpu.all_to_all_efficiency.si)
     return np.full(size_bytes.shape, cap)
+
+
+def _own_cap(
+    op: str, algorithm: str, protocol: Protocol, machine: Machine, constants: CollectiveConstants
+) -> float | None:
+    """Return the limit of an algorithm that has one of its own [bytes/s]."""
+    if algorithm == names.SYMMETRIC:
+        return symmetric_bytes_per_s(op, protocol, machine, constants)
+    if algorithm in (names.NVLS, names.NVLS_TREE):
+        return _nvls_cap(algorithm, machine, constants)
+    if algorithm in (names.COLLNET, names.COLLNET_CHAIN):
+        return reduction_bytes_per_s(machine, constants)
+    return None
+
+
+def symmetric_bytes_per_s(op: str, protocol: Protocol, machine: Machine, constants: CollectiveConstants) -> float:
+    """Return what symmetric-memory kernels move [task bytes/s], their task being the whole buffer."""
+    table = constants.gpu.symmetric
+    assert table is not None  # the choice keeps other generations out
+    peak = table.reducing_peak.si if op == names.ALL_REDUCE else table.peak.si
+    share = constants.protocols.payload_fraction.si(protocol) if protocol == "ll" else 1.0
+    return peak * share / names.bus_factor(op, machine.num_ranks)
 
 
 def reduction_bytes_per_s(machine: Machine, constants: CollectiveConstants) -> float:

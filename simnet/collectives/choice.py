@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from simnet.collectives import names
-from simnet.collectives.caps import MAX_NVLS_HEADS, ll_bus_bytes_per_s, num_channels
+from simnet.collectives.caps import MAX_NVLS_HEADS, ll_bus_bytes_per_s, num_channels, symmetric_bytes_per_s
 from simnet.collectives.latency import tuner_latency_s
 from simnet.collectives.machine import REDUCTION_OFF, Machine
 from simnet.errors import Problem, SpecError
@@ -75,7 +75,7 @@ def choose(
     possible = [pair for pair in candidates(op, machine, constants) if not set(pair) & set(excluded)]
     if algorithm != names.AUTO:
         _check_can_run(op, algorithm, machine, constants)
-        possible = [pair for pair in possible if pair[0] == algorithm] or [(algorithm, "simple")]
+        possible = [pair for pair in possible if pair[0] == algorithm] or _set_pairs(algorithm, excluded)
     times = {pair: tuner_time_s(op, *pair, machine, size_bytes, constants) for pair in possible}
     ranked = sorted(possible, key=lambda pair: times[pair])
     best = ranked[0]
@@ -91,11 +91,22 @@ def candidates(op: str, machine: Machine, constants: CollectiveConstants) -> lis
     """Return the pairs of algorithm and protocol among which the tuner chooses."""
     if op == names.ALL_TO_ALL:
         return [(names.PAIRWISE, "simple")]
+    if op == names.SENDRECV:
+        return [(names.PAIRWISE, "simple")]
     found: list[tuple[str, Protocol]] = [(names.RING, protocol) for protocol in PROTOCOLS]
     if op == names.ALL_REDUCE:
         found += [(names.TREE, protocol) for protocol in PROTOCOLS]
         found += [(name, "simple") for name in _SIMPLE_ONLY if not _obstacle(name, machine, constants)]
+    if op in (names.ALL_GATHER, names.REDUCE_SCATTER) and not _obstacle(names.PAT, machine, constants):
+        found.append((names.PAT, "simple"))
     return found
+
+
+def _set_pairs(algorithm: str, excluded: Collection[str]) -> list[tuple[str, Protocol]]:
+    """Return the pairs of an algorithm that the tuner itself does not weigh."""
+    symmetric: list[tuple[str, Protocol]] = [(algorithm, "ll"), (algorithm, "simple")]
+    found = [pair for pair in symmetric if pair[1] not in excluded] if algorithm == names.SYMMETRIC else []
+    return found or [(algorithm, "simple")]
 
 
 def channels_of(algorithm: str, machine: Machine, constants: CollectiveConstants) -> int:
@@ -131,18 +142,27 @@ def _tree_correction(protocol: Protocol, size_bytes: float, constants: Collectiv
 def _tuner_algbw(
     op: str, algorithm: str, protocol: Protocol, machine: Machine, constants: CollectiveConstants
 ) -> float:
-    if algorithm == names.RING:
-        return _ring_bus(protocol, machine, constants) / names.bus_factor(op, machine.num_ranks)
     if algorithm == names.TREE:
         return _tree_bus(protocol, machine, constants) / 2
-    if algorithm in (names.NVLS, names.NVLS_TREE):
-        return _nvls_bus(algorithm, machine, constants) / names.bus_factor(op, machine.num_ranks)
-    if algorithm == names.COLLNET:
-        share = machine.max_local / machine.num_heads  # ranks for each NIC, of which the tuner counts half beyond one
-        return _collnet_bus(machine, constants) / 2 / ((share + 1) / 2) * constants.gpu.tuner_collnet_efficiency.si
+    if algorithm in _IN_NETWORK:
+        return _collnet_algbw(algorithm, machine, constants)
+    if algorithm == names.SYMMETRIC:
+        return symmetric_bytes_per_s(op, protocol, machine, constants)
+    bus = math.inf
+    if algorithm == names.RING:
+        bus = _ring_bus(protocol, machine, constants)
+    elif algorithm in (names.NVLS, names.NVLS_TREE):
+        bus = _nvls_bus(algorithm, machine, constants)
+    elif algorithm == names.PAT:
+        bus = _network_bus(machine, constants) * constants.protocols.pat_efficiency.si
+    return bus / names.bus_factor(op, machine.num_ranks)
+
+
+def _collnet_algbw(algorithm: str, machine: Machine, constants: CollectiveConstants) -> float:
     if algorithm == names.COLLNET_CHAIN:
         return _collnet_bus(machine, constants) / 2
-    return math.inf
+    share = machine.max_local / machine.num_heads  # ranks for each NIC, of which the tuner counts half beyond one
+    return _collnet_bus(machine, constants) / 2 / ((share + 1) / 2) * constants.gpu.tuner_collnet_efficiency.si
 
 
 def _nvlink_bus(machine: Machine, constants: CollectiveConstants) -> float:
@@ -206,9 +226,26 @@ def _obstacle(algorithm: str, machine: Machine, constants: CollectiveConstants) 
         return _nvls_obstacle(algorithm, machine, constants)
     if algorithm in _IN_NETWORK:
         return "all ranks lie in one node" if machine.num_nodes == 1 else machine.no_reduction
-    if algorithm == names.HIERARCHICAL and machine.min_local != machine.max_local:
+    if algorithm == names.SYMMETRIC:
+        return _symmetric_obstacle(machine, constants)
+    return _shape_obstacle(algorithm, machine)
+
+
+def _shape_obstacle(algorithm: str, machine: Machine) -> str:
+    """Return why an algorithm cannot run on ranks that lie as they do; empty if it can."""
+    if algorithm == names.PAT and (machine.num_nodes == 1 or machine.max_local > 1):
+        return "NCCL runs it with one rank in each node"
+    if algorithm == names.HIERARCHICAL_3 and machine.num_modules == 1:
+        return "its outer level are subclusters of equally many nodes, and the ranks do not lie in several"
+    if algorithm in (names.HIERARCHICAL, names.HIERARCHICAL_3) and machine.min_local != machine.max_local:
         return f"nodes hold {machine.min_local} to {machine.max_local} ranks, and shards need equal nodes"
     return ""
+
+
+def _symmetric_obstacle(machine: Machine, constants: CollectiveConstants) -> str:
+    if constants.gpu.symmetric is None:
+        return f"NCCL has no symmetric-memory kernels for the {constants.generation} generation"
+    return "" if machine.num_nodes == 1 else "the ranks lie in several NVLink domains"
 
 
 def _nvls_obstacle(algorithm: str, machine: Machine, constants: CollectiveConstants) -> str:

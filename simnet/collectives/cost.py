@@ -127,10 +127,17 @@ def path_factor(op: str, algorithm: str, machine: Machine) -> float:
     """Return how many ways between nodes follow each other, for what a long way adds."""
     if machine.num_nodes == 1:
         return 0.0
-    if algorithm in (names.RING, names.HIERARCHICAL):
-        return float(ring_passes(op) * (machine.num_nodes - 1))
+    rings = {
+        names.RING: machine.num_nodes - 1,
+        names.HIERARCHICAL: machine.num_nodes - 1,
+        names.HIERARCHICAL_3: machine.num_nodes // machine.num_modules + machine.num_modules - 2,
+    }
+    if algorithm in rings:
+        return float(ring_passes(op) * rings[algorithm])
     if names.reduces_in_network(algorithm, machine.num_nodes):
         return 1.0
+    if algorithm == names.PAT:
+        return float((machine.num_nodes - 1).bit_length())
     if algorithm in (names.TREE, names.NVLS_TREE):
         return 2.0 * math.ceil(math.log2(machine.num_nodes))
     return float(ring_passes(op))
@@ -152,7 +159,7 @@ def wire_bound_s(op: str, machine: Machine, size_bytes: ArrayLike, *, algorithm:
         return np.zeros_like(size)
     num_ranks, num_nodes = machine.num_ranks, machine.num_nodes
     in_network = names.reduces_in_network(algorithm, num_nodes)
-    in_switch = in_network or algorithm in (names.NVLS, names.NVLS_TREE)
+    in_switch = in_network or algorithm in (names.NVLS, names.NVLS_TREE, names.SYMMETRIC)
     rank_share = 1.0 if in_switch else names.bus_factor(op, num_ranks)
     rank_rate = (machine.nvlink_bytes_per_s if machine.max_local > 1 else 0.0) + (
         machine.nic_bytes_per_s if num_nodes > 1 else 0.0

@@ -8,6 +8,7 @@ channels together load each GPU alike.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -121,6 +122,59 @@ def _hierarchical(op: str, groups: Groups) -> tuple[Edges, Edges]:
     return inside, _pairs(ranks, np.roll(ranks, -1, axis=1), load)
 
 
+def _hierarchical_3(op: str, groups: Groups) -> tuple[Edges, Edges]:
+    """Shards along slots, a ring over the nodes of each subcluster, and a ring over subclusters for each node."""
+    passes, modules = ring_passes(op), groups.num_modules
+    per_module, per_node = groups.num_nodes // modules, groups.num_ranks // groups.num_nodes
+    order = np.argsort(groups.module, axis=1, kind="stable")
+    ranks = np.take_along_axis(groups.gpu.reshape(groups.num_groups, groups.num_nodes, per_node), order[..., None], 1)
+    ranks = ranks.reshape(groups.num_groups, modules, per_module, per_node)
+    inner = _pairs(ranks, np.roll(ranks, -1, axis=2), passes * (per_module - 1) / per_module / per_node)
+    outer = _pairs(ranks, np.roll(ranks, -1, axis=1), passes * (modules - 1) / modules / per_module / per_node)
+    return _cycle(groups, passes * _share(groups)), _joined(inner, outer) if per_module > 1 else outer
+
+
+def _pat(op: str, groups: Groups) -> tuple[Edges, Edges]:
+    """One rank a node: step k moves 2^k blocks to the rank 2^k further, the last step what is left."""
+    del op
+    num_ranks = groups.num_ranks
+    steps = [1 << step for step in range((num_ranks - 1).bit_length())]
+    parts = [
+        _pairs(groups.gpu, np.roll(groups.gpu, -step, axis=1), min(step, num_ranks - step) / num_ranks)
+        for step in steps
+    ]
+    return _none(), functools.reduce(_joined, parts)
+
+
+def _symmetric(op: str, groups: Groups) -> tuple[Edges, Edges]:
+    return _nvls(op, groups) if op == names.ALL_REDUCE else _direct(op, groups)
+
+
+def _sendrecv(groups: Groups) -> tuple[Edges, Edges]:
+    """Every rank sends to the next, the last one to the first."""
+    after = np.roll(groups.gpu, -1, axis=1)
+    is_near = (groups.node == np.roll(groups.node, -1, axis=1)).ravel()
+    pairs = _pairs(groups.gpu, after, 1.0)
+    return _taken(pairs, is_near), _taken(pairs, ~is_near)
+
+
+def _relayed_sendrecv(groups: Groups) -> tuple[Edges, Edges]:
+    """Return the same edges; what leaves a node first goes over NVLink to the local rank on the receiver's rail."""
+    near, far = _sendrecv(groups)
+    if groups.num_nodes == 1 or not groups.is_even:
+        return near, far
+    per_node = groups.num_ranks // groups.num_nodes
+    ranks = groups.gpu.reshape(groups.num_groups, groups.num_nodes, per_node)
+    last, first = ranks[..., -1], ranks[..., 0]
+    if per_node > 1:
+        near = _joined(near, _pairs(last, first, 1.0))
+    return near, _pairs(first, np.roll(first, -1, axis=1), 1.0)
+
+
+def _no_relay(op: str, groups: Groups) -> tuple[Edges, Edges]:
+    return _sendrecv(groups) if op == names.SENDRECV else _direct(op, groups)
+
+
 def _direct(op: str, groups: Groups) -> tuple[Edges, Edges]:
     """Every rank sends its part straight to every other rank."""
     group, src, dst, is_near = _all_pairs(groups)
@@ -131,6 +185,8 @@ def _direct(op: str, groups: Groups) -> tuple[Edges, Edges]:
 
 def _pairwise(op: str, groups: Groups) -> tuple[Edges, Edges]:
     """Messages to another node go over NVLink to the local rank on the receiver's rail, then along that rail."""
+    if op == names.SENDRECV:
+        return _relayed_sendrecv(groups)
     near, far = _direct(op, groups)
     if groups.num_nodes == 1 or not groups.is_even:
         return near, far
@@ -227,7 +283,10 @@ _FORMS: dict[str, Callable[[str, Groups], tuple[Edges, Edges]]] = {
     names.COLLNET: _exchange,
     names.COLLNET_CHAIN: _chain,
     names.HIERARCHICAL: _hierarchical,
+    names.HIERARCHICAL_3: _hierarchical_3,
+    names.PAT: _pat,
+    names.SYMMETRIC: _symmetric,
     names.DIRECT: _direct,
     names.PAIRWISE: _pairwise,
-    names.PAIRWISE_NO_PXN: _direct,
+    names.PAIRWISE_NO_PXN: _no_relay,
 }

@@ -62,6 +62,10 @@ class FabricLike(Protocol):
         """Rail of each GPU's NIC."""
 
     @property
+    def gpu_module(self) -> Int32:
+        """Subcluster of each GPU."""
+
+    @property
     def capacity_bytes_per_s(self) -> Float64:
         """Wire rate of each resource and direction [bytes/s]."""
 
@@ -77,5 +81,9 @@ class FabricLike(Protocol):
     def reduction(self) -> Reduction | None:
         """Reduction in the switches between nodes, nothing where it is off."""
 
-    def routes(self, src: Int32, dst: Int32, *, flow_id: Int64 | None = None) -> RoutesLike:
-        """Return the routes of the pairs; *flow_id* tells connections of one pair apart for the hash."""
+    def routes(self, src: Int32, dst: Int32, *, flow_id: Int64 | None = None, relay: str = "auto") -> RoutesLike:
+        """Return the routes of the pairs.
+
+        *flow_id* tells connections of one pair apart for the hash; *relay* says when a message first goes over NVLink
+        to the rail of its target: auto where no switch joins the rails, always or never.
+        """

@@ -31,6 +31,8 @@ class Groups:
     """Ranks in each node, ``(num_groups, num_nodes)``."""
     head: Int32
     """A GPU for each NIC through which a node speaks, ``(num_groups, num_nodes, num_heads)``; no heads in one node."""
+    module: Int32
+    """Subcluster of each node, ``(num_groups, num_nodes)``."""
     relays: Mapping[int, int] = field(default_factory=dict)
     """GPUs whose NIC is lost, each with the GPU of its node that speaks for it."""
 
@@ -38,7 +40,7 @@ class Groups:
         """Return some of the groups, by their places."""
         return replace(
             self, row=self.row[index], gpu=self.gpu[index], node=self.node[index],
-            count=self.count[index], head=self.head[index],
+            count=self.count[index], head=self.head[index], module=self.module[index],
         )  # fmt: skip
 
     @property
@@ -60,6 +62,17 @@ class Groups:
     def num_heads(self) -> int:
         """NICs that each node uses."""
         return int(self.head.shape[2])
+
+    @property
+    def num_modules(self) -> int:
+        """Subclusters that hold equally many nodes of every group, 1 where they do not."""
+        ordered = np.sort(self.module, axis=1)
+        number = 1 + int(np.count_nonzero(np.diff(ordered[0])))
+        if number == 1 or self.num_nodes % number:
+            return 1
+        runs = ordered.reshape(self.num_groups, number, -1)
+        is_even = (runs == runs[..., :1]).all() and (np.diff(runs[..., 0], axis=1) > 0).all()
+        return number if is_even else 1
 
     @property
     def is_even(self) -> bool:
@@ -95,7 +108,9 @@ def by_shape(fabric: FabricLike, groups: ArrayLike) -> tuple[Groups, ...]:
         nodes, heads = int(num_nodes[own[0]]), int(num_heads[own[0]])
         picked = first[own, :nodes, :heads] if nodes > 1 else np.zeros((len(own), 1, 0), dtype=np.int64)
         head = np.take_along_axis(gpu[own], picked.reshape(len(own), -1), axis=1).reshape(picked.shape)
-        found.append(Groups(row=own, gpu=gpu[own], node=node[own], count=count[own, :nodes], head=head, relays=relays))
+        ranks, local = gpu[own], count[own, :nodes]
+        module = fabric.gpu_module[np.take_along_axis(ranks, np.cumsum(local, axis=1) - local, axis=1)]
+        found.append(Groups(row=own, gpu=ranks, node=node[own], count=local, head=head, module=module, relays=relays))
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from simnet.collectives import names
 from simnet.collectives.batches import batched_rate_bytes_per_s, is_batched, peer_batches
 from simnet.collectives.capacity import usable_capacity
 from simnet.collectives.edges import Edges, edge_form, edges, edges_of
@@ -62,19 +63,19 @@ class Shape:
         self, fabric: FabricLike, op: str, algorithm: str, constants: CollectiveConstants
     ) -> Float64:
         """Return the rate that batches of peers leave each group [task bytes/s], infinite where they cost nothing."""
-        if self.groups.num_nodes == 1 or not is_batched(algorithm, fabric.routing):
+        if self.groups.num_nodes == 1 or not is_batched(op, fabric.routing):
             return np.full(self.groups.num_groups, np.inf)
         capacity = usable_capacity(fabric, constants)
         key = (algorithm, capacity.tobytes())
         known = self._batched.get(key)
         if known is None:
             between = self.traffic(fabric, op, algorithm).between
-            known = self._batched[key] = np.array(
-                [
-                    batched_rate_bytes_per_s(peer_batches(fabric, edges_of(between, row), gpu, node), capacity)
-                    for row, (gpu, node) in enumerate(zip(self.groups.gpu, self.groups.node, strict=True))
-                ]
-            )
+            groups, relay = self.groups, _relay(algorithm)
+            batches = [
+                peer_batches(fabric, edges_of(between, row), groups.gpu[row], groups.node[row], relay=relay)
+                for row in range(groups.num_groups)
+            ]
+            known = self._batched[key] = np.array([batched_rate_bytes_per_s(one, capacity) for one in batches])
         return known
 
 
@@ -137,6 +138,7 @@ def machine_of(fabric: FabricLike, groups: Groups) -> Machine:
         min_local=int(groups.count.min()),
         nvlink_bytes_per_s=nvlink,
         nic_bytes_per_s=nic,
+        num_modules=groups.num_modules,
         network_latency_s=latency,
     )
 
@@ -150,6 +152,11 @@ def _port_bytes_per_s(fabric: FabricLike, routes: RoutesLike) -> Float64:
     return np.where(routes.src_port >= 0, own, together)
 
 
+def _relay(algorithm: str) -> str:
+    """Return whether messages may first go over NVLink to a rail that leads to their target."""
+    return "never" if algorithm == names.PAIRWISE_NO_PXN else "auto"
+
+
 def _traffic(fabric: FabricLike, op: str, algorithm: str, groups: Groups) -> Traffic:
     inside, between = edges(op, algorithm, groups)
     part, path_s = entries(
@@ -159,5 +166,6 @@ def _traffic(fabric: FabricLike, op: str, algorithm: str, groups: Groups) -> Tra
         np.concatenate((inside.dst, between.dst)),
         np.concatenate((inside.load, between.load)),
         groups.num_groups,
+        relay=_relay(algorithm),
     )
     return Traffic(part=part, between=between, between_path_s=path_s[len(inside.group) :])

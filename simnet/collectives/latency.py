@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from simnet.collectives import names
 from simnet.collectives.machine import Machine
-from simnet.spec.collectives import CollectiveConstants, LatencyConstants, Protocol
+from simnet.spec.collectives import CollectiveConstants, LatencyConstants, Protocol, SymmetricLatency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,15 @@ def latency_s(op: str, algorithm: str, protocol: Protocol, machine: Machine, con
     for all-reduce and n-1 else, of which 2(N-1) and N-1 lie between nodes. Tree: base + 2 ((g-1)
     hop + floor(log2 N) network hop). In-switch: one NVLS step, and 2 floor(log2 N) network hops
     over several nodes, or one through a reduction tree. Collnet: 2 (hop + (g-1) x what a peer
-    adds) and one reduction in the network; its chain takes 2 (g-1) hops instead. The
-    hierarchical, direct and pairwise forms compose the ring's constants.
+    adds) and one reduction in the network; its chain takes 2 (g-1) hops instead. PAT: base +
+    log2(N) x 4 us + n x 2.8 us. Symmetric-memory kernels: one number for each operation. The
+    hierarchical forms (of three levels with a ring inside subclusters and one across them), direct
+    and pairwise compose the ring's constants.
     """
     if machine.num_ranks == 1:
         return 0.0
+    if algorithm == names.SYMMETRIC:
+        return symmetric_latency_s(op, protocol, constants)
     scale = Scale(
         inside=constants.gpu.latency_scale.si(protocol),
         between=constants.gpu.network_latency_scale.si(protocol),
@@ -49,7 +53,17 @@ def tuner_latency_s(
     op: str, algorithm: str, protocol: Protocol, machine: Machine, constants: CollectiveConstants
 ) -> float:
     """Return the latency that NCCL's tuner itself assumes [s], before what is measured on a generation."""
+    if algorithm == names.SYMMETRIC:
+        return symmetric_latency_s(op, protocol, constants)
     return _FORMS[algorithm](op, protocol, machine, constants.latency, Scale())
+
+
+def symmetric_latency_s(op: str, protocol: Protocol, constants: CollectiveConstants) -> float:
+    """Return the base latency of NCCL's symmetric-memory kernels [s] (2.30.7, src/sym_kernels.cc)."""
+    table = constants.gpu.symmetric
+    assert table is not None  # the choice keeps other generations out
+    record: SymmetricLatency = getattr(table, op)
+    return record.ll.si if protocol == "ll" else record.simple.si
 
 
 def ring_passes(op: str) -> int:
@@ -120,6 +134,19 @@ def _hierarchical(op: str, protocol: Protocol, machine: Machine, table: LatencyC
     return table.ring_base.si(protocol) * scale.inside + passes * steps
 
 
+def _hierarchical_3(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
+    inside, between = _hops(protocol, machine, table, scale)
+    across = machine.num_nodes // machine.num_modules - 1 + machine.num_modules - 1
+    steps = (machine.max_local - 1) * inside + across * between
+    return table.ring_base.si(protocol) * scale.inside + ring_passes(op) * steps
+
+
+def _pat(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
+    del op, protocol
+    hops = math.log2(machine.num_nodes) * table.pat_network_hop.si * scale.between
+    return table.pat_base.si * scale.inside + hops + machine.num_ranks * table.pat_rank.si
+
+
 def _direct(op: str, protocol: Protocol, machine: Machine, table: LatencyConstants, scale: Scale) -> float:
     inside, between = _hops(protocol, machine, table, scale)
     step = between if machine.num_nodes > 1 else inside
@@ -134,6 +161,8 @@ _FORMS: dict[str, Callable[[str, Protocol, Machine, LatencyConstants, Scale], fl
     names.COLLNET: _collnet,
     names.COLLNET_CHAIN: _collnet_chain,
     names.HIERARCHICAL: _hierarchical,
+    names.HIERARCHICAL_3: _hierarchical_3,
+    names.PAT: _pat,
     names.DIRECT: _direct,
     names.PAIRWISE: _direct,
     names.PAIRWISE_NO_PXN: _direct,

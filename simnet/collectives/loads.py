@@ -92,6 +92,27 @@ def _hierarchical(op: str, machine: Machine) -> Loads:
     )
 
 
+def _hierarchical_3(op: str, machine: Machine) -> Loads:
+    passes, per_module = ring_passes(op), machine.num_nodes // machine.num_modules
+    inside = (per_module - 1) / per_module
+    across = (machine.num_modules - 1) / machine.num_modules / per_module
+    return Loads(
+        size_factor=1.0,
+        nvlink=passes * (machine.max_local - 1) / machine.max_local,
+        nic=_per_nic(machine, passes * (inside + across)),
+    )
+
+
+def _pat(op: str, machine: Machine) -> Loads:
+    del op
+    return Loads(size_factor=1.0, nvlink=0.0, nic=(machine.num_ranks - 1) / machine.num_ranks)
+
+
+def _symmetric(op: str, machine: Machine) -> Loads:
+    """Switches reduce and multicast an all-reduce; else every rank reads or writes the parts of all others."""
+    return _nvls(op, machine) if op == names.ALL_REDUCE else _direct(op, machine)
+
+
 def _direct(op: str, machine: Machine) -> Loads:
     passes, others = ring_passes(op), machine.num_ranks - machine.min_local
     return Loads(
@@ -103,10 +124,26 @@ def _direct(op: str, machine: Machine) -> Loads:
 
 def _pairwise(op: str, machine: Machine) -> Loads:
     """Every message to another node first goes to the local GPU on the receiver's rail."""
+    if op == names.SENDRECV:
+        return _sendrecv(op, machine)
     plain = _direct(op, machine)
     others = machine.num_ranks - machine.min_local
     relayed = others / machine.num_ranks * (machine.max_local - 1) / machine.max_local
     return Loads(size_factor=1.0, nvlink=plain.nvlink + (relayed if machine.num_nodes > 1 else 0.0), nic=plain.nic)
+
+
+def _no_relay(op: str, machine: Machine) -> Loads:
+    return _sendrecv(op, machine) if op == names.SENDRECV else _direct(op, machine)
+
+
+def _sendrecv(op: str, machine: Machine) -> Loads:
+    """Every rank sends all to the next; of a node's ranks one sends to another node."""
+    del op
+    return Loads(
+        size_factor=1.0,
+        nvlink=1.0 if machine.max_local > 1 else 0.0,
+        nic=1.0 if machine.num_nodes > 1 else 0.0,
+    )
 
 
 _FORMS: dict[str, Callable[[str, Machine], Loads]] = {
@@ -117,7 +154,10 @@ _FORMS: dict[str, Callable[[str, Machine], Loads]] = {
     names.COLLNET: _collnet,
     names.COLLNET_CHAIN: _collnet_chain,
     names.HIERARCHICAL: _hierarchical,
+    names.HIERARCHICAL_3: _hierarchical_3,
+    names.PAT: _pat,
+    names.SYMMETRIC: _symmetric,
     names.DIRECT: _direct,
     names.PAIRWISE: _pairwise,
-    names.PAIRWISE_NO_PXN: _direct,
+    names.PAIRWISE_NO_PXN: _no_relay,
 }

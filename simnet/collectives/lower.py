@@ -8,16 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simnet.collectives import names
-from simnet.collectives.choice import Choice, choose
+from simnet.collectives.choice import choose
 from simnet.collectives.cost import terms
-from simnet.collectives.edges import Edges
-from simnet.collectives.fabric_like import FabricLike, Float64
-from simnet.collectives.groups import Groups
+from simnet.collectives.fabric_like import FabricLike
 from simnet.collectives.known import Known, Shape
-from simnet.collectives.latency import ring_passes
 from simnet.collectives.planted import narrowest_bytes_per_s, tree_path_s
 from simnet.collectives.tasks import TaskSet, concatenate, select
-from simnet.collectives.trees import depth_s, double_tree
+from simnet.collectives.way import path_s_of
 from simnet.spec.collectives import CollectiveConstants
 
 
@@ -89,7 +86,7 @@ def _lower_shape(
     traffic = shape.traffic(fabric, op, choice.algorithm)
     part, between = traffic.part, traffic.between
     extra_s = np.maximum(0.0, traffic.between_path_s - constants.latency.network_path_included.si)
-    path_s = _path_s(op, choice, groups, between, extra_s)
+    path_s = path_s_of(op, choice.algorithm, groups, between, extra_s)
     count = groups.num_groups
     batched = shape.batched_rate_bytes_per_s(fabric, op, choice.algorithm, constants)
     cap = np.minimum(float(cost.cap_bytes_per_s), batched)
@@ -113,30 +110,3 @@ def _lower_shape(
         channels=choice.channels,
         why=choice.why,
     )
-
-
-def _path_s(op: str, choice: Choice, groups: Groups, between: Edges, extra_s: Float64) -> Float64:
-    """Return what long ways between nodes add to each group [s].
-
-    A ring's block passes all edges between nodes but one, once for each pass; a tree goes up and
-    down its deepest branch; pairs take the longest way.
-    """
-    count, nodes = groups.num_groups, groups.num_nodes
-    if nodes == 1 or not len(between.group):
-        return np.zeros(count)
-    if choice.algorithm in (names.RING, names.HIERARCHICAL) and op != names.BROADCAST:
-        edge_s: Float64 = extra_s.reshape(count, nodes, -1).max(axis=2)
-        around: Float64 = ring_passes(op) * (edge_s.sum(axis=1) - edge_s.min(axis=1))
-        return around
-    if choice.algorithm == names.RING:
-        path: Float64 = extra_s.reshape(count, nodes - 1, -1).max(axis=2).sum(axis=1)
-        return path
-    if choice.algorithm in (names.TREE, names.NVLS_TREE):
-        up = extra_s.reshape(count, 2, -1, groups.num_heads).max(axis=(1, 3))
-        tree, child = np.nonzero(double_tree(nodes) >= 0)
-        edge_s = np.zeros((count, 2, nodes))
-        edge_s[:, tree, child] = up
-        return 2 * depth_s(nodes, edge_s)
-    longest = np.zeros(count)
-    np.maximum.at(longest, between.group, extra_s)
-    return ring_passes(op) * longest

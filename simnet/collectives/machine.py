@@ -27,6 +27,8 @@ class Machine:
     """NVLink wire rate of one GPU and direction [bytes/s]; infinite where no node holds two ranks."""
     nic_bytes_per_s: float
     """Wire rate of one NIC and direction [bytes/s]; infinite in one node."""
+    num_modules: int = 1
+    """Subclusters that hold equally many of the nodes; 1 where they do not."""
     network_latency_s: float = 0.0
     """Latency of switches and cables of one way between two nodes [s]."""
     no_reduction: str = REDUCTION_OFF

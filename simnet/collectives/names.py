@@ -9,12 +9,16 @@ ALL_GATHER = "all_gather"
 REDUCE_SCATTER = "reduce_scatter"
 ALL_TO_ALL = "all_to_all"
 BROADCAST = "broadcast"
+SENDRECV = "sendrecv"
 
 RING = "ring"
 TREE = "tree"
 NVLS = "nvls"
 NVLS_TREE = "nvls_tree"
 HIERARCHICAL = "hierarchical"
+HIERARCHICAL_3 = "hierarchical_3"
+PAT = "pat"
+SYMMETRIC = "symmetric"
 PAIRWISE = "pairwise"
 PAIRWISE_NO_PXN = "pairwise_no_pxn"
 DIRECT = "direct"
@@ -23,11 +27,12 @@ COLLNET_CHAIN = "collnet_chain"
 AUTO = "auto"
 
 ALGORITHMS: dict[str, tuple[str, ...]] = {
-    ALL_REDUCE: (RING, TREE, NVLS, NVLS_TREE, COLLNET, COLLNET_CHAIN, HIERARCHICAL, DIRECT),
-    ALL_GATHER: (RING, HIERARCHICAL, DIRECT),
-    REDUCE_SCATTER: (RING, HIERARCHICAL, DIRECT),
+    ALL_REDUCE: (RING, TREE, NVLS, NVLS_TREE, COLLNET, COLLNET_CHAIN, SYMMETRIC, HIERARCHICAL, HIERARCHICAL_3, DIRECT),
+    ALL_GATHER: (RING, PAT, SYMMETRIC, HIERARCHICAL, HIERARCHICAL_3, DIRECT),
+    REDUCE_SCATTER: (RING, PAT, SYMMETRIC, HIERARCHICAL, HIERARCHICAL_3, DIRECT),
     ALL_TO_ALL: (PAIRWISE, PAIRWISE_NO_PXN),
     BROADCAST: (RING,),
+    SENDRECV: (PAIRWISE, PAIRWISE_NO_PXN),
 }
 """Algorithms of each operation; those that NCCL itself would not choose are for what-ifs."""
 
@@ -38,6 +43,8 @@ _ALIASES = {
     "alltoall": ALL_TO_ALL,
     "a2a": ALL_TO_ALL,
     "bcast": BROADCAST,
+    "sendreceive": SENDRECV,
+    "p2p": SENDRECV,
 }
 
 
@@ -46,6 +53,8 @@ _ALGORITHM_ALIASES = {
     "collnetdirect": COLLNET,
     "collnetchain": COLLNET_CHAIN,
     "nvlstree": NVLS_TREE,
+    "hierarchical3": HIERARCHICAL_3,
+    "sym": SYMMETRIC,
 }
 
 
@@ -95,7 +104,7 @@ def bus_factor(op: str, num_ranks: int) -> float:
     >>> bus_factor("all_reduce", 8), bus_factor("all_gather", 8)
     (1.75, 0.875)
     """
-    if op == BROADCAST:
+    if op in (BROADCAST, SENDRECV):
         return 1.0
     share = (num_ranks - 1) / num_ranks
     return 2 * share if op == ALL_REDUCE else share

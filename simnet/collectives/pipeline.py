@@ -44,7 +44,7 @@ def fill_s(
     the model page.
     """
     filled: Float64 = np.zeros(size_bytes.shape)
-    if machine.num_ranks == 1:
+    if machine.num_ranks == 1 or algorithm == names.SYMMETRIC:
         return filled
     if algorithm in (names.NVLS, names.NVLS_TREE):
         return _in_switch_s(algorithm, machine, size_bytes, rate_bytes_per_s, constants, registered=registered)

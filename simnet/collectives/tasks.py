@@ -142,7 +142,7 @@ class Entries:
 
 
 def entries(
-    fabric: FabricLike, task: Int64, src: Int32, dst: Int32, load: Float64, num_tasks: int
+    fabric: FabricLike, task: Int64, src: Int32, dst: Int32, load: Float64, num_tasks: int, *, relay: str = "auto"
 ) -> tuple[Entries, Float64]:
     """Return the entries of edges and the path latency of each edge [s].
 
@@ -156,8 +156,10 @@ def entries(
         Bytes on the edge per task byte.
     num_tasks
         Number of tasks.
+    relay
+        When a message first goes over NVLink to the rail of its target, see :class:`FabricLike`.
     """
-    routes = fabric.routes(src, dst)
+    routes = fabric.routes(src, dst, relay=relay)
     number = np.diff(routes.indptr)
     entry_task = np.repeat(task, number)
     coef = np.repeat(load, number) * routes.weight

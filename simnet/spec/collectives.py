@@ -117,6 +117,12 @@ class LatencyConstants(SpecModel):
     """One step of a chain over NVLink before and after a reduction in the network."""
     collnet_chain_reduction_hop: Constant
     """The reduction in the switches between nodes, after a chain."""
+    pat_base: Constant
+    """Start of a PAT (parallel aggregated trees)."""
+    pat_network_hop: Constant
+    """Each of its steps, whose number grows with the logarithm of the nodes."""
+    pat_rank: Constant
+    """What each rank adds to it."""
     network_path_included: Constant
     """Path latency of NIC, one leaf and NIC that the network hops already hold; longer paths add the difference."""
 
@@ -160,6 +166,8 @@ class ProtocolConstants(SpecModel):
     """The same for Simple."""
     tree_correction_start: Constant
     """Size of the first entry of the three tables."""
+    pat_efficiency: Constant
+    """Share of a ring's rate that parallel aggregated trees reach."""
     ring_many_nodes_latency: Constant
     """Factor on the latency of a Simple ring over several nodes, when choosing."""
 
@@ -201,6 +209,30 @@ class LinkConstants(SpecModel):
     """GPU to NIC."""
     network: Constant
     """NIC to leaf and everything behind it."""
+
+
+class SymmetricLatency(SpecModel):
+    """Base latency of one operation by symmetric-memory kernels."""
+
+    ll: Constant
+    """Low-latency kernels."""
+    simple: Constant
+    """The others."""
+
+
+class SymmetricConstants(SpecModel):
+    """Kernels for buffers that lie at the same address of all ranks of one NVLink domain."""
+
+    all_reduce: SymmetricLatency
+    """Latency of all-reduce."""
+    all_gather: SymmetricLatency
+    """Latency of all-gather."""
+    reduce_scatter: SymmetricLatency
+    """Latency of reduce-scatter."""
+    peak: Constant
+    """Largest bus bandwidth of a rank."""
+    reducing_peak: Constant
+    """The same where the NVSwitches reduce and multicast."""
 
 
 class GenerationConstants(SpecModel):
@@ -254,6 +286,8 @@ class GenerationConstants(SpecModel):
     """Bus bandwidth of a Simple tree, per channel."""
     nvls_tree_max: ByNodes | None
     """Bus bandwidth of a tree that reduces in the NVSwitches, per head."""
+    symmetric: SymmetricConstants | None = None
+    """Symmetric-memory kernels; absent where NCCL has none."""
     all_to_all_efficiency: Constant
     """Share of the link payload rate that pairwise all-to-all reaches."""
 

@@ -15,7 +15,9 @@ from simnet.spec.sharding import PARAMETER_SHARDINGS, FsdpSpec, Sharding
 RANK_AXES = ("tp", "cp", "dp", "pp")
 """Axes of the rank grid."""
 
-Algorithm = Literal["auto", "ring", "tree", "nvls", "nvls_tree", "collnet", "collnet_chain", "hierarchical", "direct"]
+Algorithm = Literal[
+    "auto", "ring", "tree", "nvls", "nvls_tree", "collnet", "collnet_chain", "hierarchical", "hierarchical_3", "direct"
+]
 """How a collective is made; ``auto`` chooses by size and machine as NCCL does."""
 
 Stack = Literal["megatron", "pytorch", "compiled"]

@@ -210,6 +210,9 @@ def test_case_23_rails_that_nothing_joins_have_no_path():  # NVIDIA/nccl#2345
     spec, _, _ = machine("hgx-h100", (("nodes", 2), *changes.items()))
     with pytest.raises(NoPathError, match="gpu7"):
         build_cluster(spec).compile().routes([7], [8], relay="never")
+    assert bus("hgx-h100", 2, changes=changes, op="all_to_all") > 0  # PXN finds the rail of each target
+    with pytest.raises(NoPathError, match=r"gpu\d+"):
+        bus("hgx-h100", 2, changes=changes, op="all_to_all", fault="no_pxn")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ class TinyFabric:
         self.num_gpus = domains * gpus
         self.gpu_domain = np.repeat(np.arange(domains, dtype=np.int32), gpus)
         self.gpu_slot = np.tile(np.arange(gpus, dtype=np.int32), domains)
+        self.gpu_module = np.zeros(self.num_gpus, dtype=np.int32)
         self.nics = nics
         self.gpu_rail = (self.gpu_slot * nics // gpus if nics else self.gpu_slot * 0).astype(np.int32)
         self.latency_s = latency_s
@@ -46,9 +47,14 @@ class TinyFabric:
         return self.gpu_domain[gpu] * self.nics + self.gpu_rail[gpu]
 
     def routes(
-        self, src: NDArray[np.int32], dst: NDArray[np.int32], *, flow_id: NDArray[np.int64] | None = None
+        self,
+        src: NDArray[np.int32],
+        dst: NDArray[np.int32],
+        *,
+        flow_id: NDArray[np.int64] | None = None,
+        relay: str = "auto",
     ) -> TinyRoutes:
-        del flow_id  # nothing is hashed here
+        del flow_id, relay  # nothing is hashed here, and switches join all rails
         near = self.gpu_domain[src] == self.gpu_domain[dst]
         cross = ~near & (self.gpu_rail[src] != self.gpu_rail[dst])
         enter = np.where(near, src, self.first[2] + self.card(src))

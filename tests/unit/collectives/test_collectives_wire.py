@@ -8,6 +8,7 @@ import pytest
 from simnet.collectives import names
 from simnet.collectives.capacity import usable_capacity
 from simnet.collectives.cost import busbw_bytes_per_s, check_bound, terms, time_s, wire_bound_s
+from simnet.collectives.edges import edges
 from simnet.collectives.groups import by_shape
 from simnet.collectives.known import machine_of
 from simnet.collectives.lower import lower
@@ -18,10 +19,16 @@ from simnet.spec.collectives import load_collectives
 
 GIB = 2.0**30
 HOPPER = load_collectives("hopper")
-UNFIT = {("nvls", True, True), ("nvls", False, True), ("nvls_tree", False, True), ("nvls_tree", False, False)}
-"""Algorithm, whether nodes of several ranks are several, whether nodes are several."""
-IN_NETWORK = ("collnet", "collnet_chain")
-"""Algorithms that no machine runs whose switches do not reduce."""
+FITS = {
+    "nvls": lambda nodes, local: nodes == 1,
+    "nvls_tree": lambda nodes, local: nodes > 1 and local > 1,
+    "symmetric": lambda nodes, local: nodes == 1,
+    "pat": lambda nodes, local: nodes > 1 and local == 1,
+    "hierarchical_3": lambda nodes, local: nodes == 4,
+    "collnet": lambda nodes, local: False,
+    "collnet_chain": lambda nodes, local: False,
+}
+"""What can run on nodes of so many ranks, four of which are two subclusters, and whose switches do not reduce."""
 
 
 def switch(num_ranks: int, wire_bytes_per_s: float) -> Machine:
@@ -191,12 +198,13 @@ def test_groups_of_different_shape_keep_their_order(make_fabric):
     ("op", "algorithm"),
     [(op, algorithm) for op, known in names.ALGORITHMS.items() for algorithm in known],
 )
-@pytest.mark.parametrize(("domains", "per_node"), [(1, 8), (2, 8), (5, 4), (4, 1), (3, 8)])
+@pytest.mark.parametrize(("domains", "per_node"), [(1, 8), (2, 8), (5, 4), (4, 1), (4, 8), (3, 8)])
 @pytest.mark.parametrize("size", [64.0, 2.0**20, GIB])
 def test_closed_form_equals_the_task_alone_on_the_fabric(make_fabric, op, algorithm, domains, per_node, size):
     fabric = make_fabric(domains=domains, latency_s=5e-6)
+    fabric.gpu_module[:] = fabric.gpu_domain // 2 if domains == 4 else 0
     ranks = (np.arange(domains)[:, None] * 8 + np.arange(per_node)).ravel()
-    if algorithm in IN_NETWORK or (algorithm, domains > 1 and per_node > 1, domains > 1) in UNFIT:
+    if algorithm in FITS and not FITS[algorithm](domains, per_node):
         with pytest.raises(SpecError, match="cannot run"):
             lower(fabric, op, ranks, size, constants=HOPPER, algorithm=algorithm)
         return
@@ -218,3 +226,95 @@ def test_unknown_operation_and_algorithm_list_what_exists(make_fabric):
         lower(make_fabric(), "gather", [0, 1], GIB, constants=HOPPER)
     with pytest.raises(SpecError, match="nvls"):
         lower(make_fabric(), "all_reduce", [0, 1], GIB, constants=HOPPER, algorithm="butterfly")
+
+
+def test_sendrecv_sends_one_message_from_each_rank_and_one_over_each_nodes_nic(make_fabric):
+    # Two nodes of eight: ranks 7 and 15 send to another node. With PXN they hand over to the first GPU of their node,
+    # whose rail is the receiver's; without, they use their own NIC and cross rails.
+    fabric = make_fabric(domains=2)
+    for algorithm, sender in (("pairwise", 0), ("pairwise_no_pxn", 7)):
+        tasks = lower(fabric, "sendrecv", np.arange(16), GIB, constants=HOPPER, algorithm=algorithm)
+        moved = payload_bytes(tasks, len(fabric.capacity_bytes_per_s))
+        assert np.flatnonzero(moved[fabric.first[2] : fabric.first[3]]).tolist() == [sender, 8 + sender]
+        assert moved[fabric.first[2] + sender] == pytest.approx(GIB)
+        inside = moved[: fabric.first[1]]
+        assert inside.sum() == pytest.approx((16 if algorithm == "pairwise" else 14) * GIB)
+        assert moved[fabric.first[4] :].any() == (algorithm == "pairwise_no_pxn")
+
+
+def test_sendrecv_runs_at_one_port():
+    # nccl-tests count the message for both bandwidths; one NIC of 50 GB/s carries it.
+    assert names.bus_factor("sendrecv", 16) == 1.0
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 4, 7, 16])
+def test_aggregated_trees_send_each_block_once_over_every_nic(make_fabric, nodes):
+    # NCCL's PAT moves (n-1)/n of the buffer over each NIC, in ceil(log2 n) steps of growing distance.
+    fabric = make_fabric(domains=nodes)
+    tasks = lower(fabric, "all_gather", 8 * np.arange(nodes), GIB, constants=HOPPER, algorithm="pat")
+    moved = payload_bytes(tasks, len(fabric.capacity_bytes_per_s))
+    assert moved[fabric.first[2] : fabric.first[3] : 8] == pytest.approx(GIB * (nodes - 1) / nodes)
+
+
+def test_aggregated_trees_take_eight_and_four_a_step_and_2_8_us_a_rank():
+    machine = Machine(
+        num_ranks=16, num_nodes=16, num_heads=1, max_local=1, min_local=1,
+        nvlink_bytes_per_s=np.inf, nic_bytes_per_s=50e9,
+    )  # fmt: skip
+    assert terms("all_gather", "pat", "simple", machine, 8.0, HOPPER).latency_s == pytest.approx(
+        8e-6 + 4 * 14e-6 / 3.5 + 16 * 2.8e-6
+    )
+
+
+@pytest.mark.parametrize(("modules", "per_module"), [(2, 2), (2, 4), (4, 2), (4, 1)])
+def test_three_levels_send_less_across_subclusters(make_fabric, modules, per_module):
+    # Each NIC sends 2 ((m-1)/m + (K-1)/(K m)) S/8 = 2 (N-1)/N S/8, as with two levels. Across subclusters a ring for
+    # each of the m nodes carries 2 (K-1)/(K m) S on each of its K edges; two levels have K edges of 2 (N-1)/N S.
+    nodes = modules * per_module
+    fabric = make_fabric(domains=nodes)
+    fabric.gpu_module[:] = fabric.gpu_domain // per_module
+    ranks = np.arange(8 * nodes)
+    (shape,) = by_shape(fabric, ranks)
+    across = {}
+    for algorithm in ("hierarchical", "hierarchical_3"):
+        tasks = lower(fabric, "all_reduce", ranks, GIB, constants=HOPPER, algorithm=algorithm)
+        moved = payload_bytes(tasks, len(fabric.capacity_bytes_per_s))
+        assert moved[fabric.first[2] : fabric.first[4]] == pytest.approx(2 * (nodes - 1) / nodes * GIB / 8)
+        _, between = edges("all_reduce", algorithm, shape)
+        crosses = fabric.gpu_module[between.src] != fabric.gpu_module[between.dst]
+        across[algorithm] = between.load[crosses].sum() * GIB
+    assert across["hierarchical"] == pytest.approx(modules * 2 * (nodes - 1) / nodes * GIB)
+    assert across["hierarchical_3"] == pytest.approx(modules * 2 * (modules - 1) / modules * GIB)
+
+
+def test_subclusters_of_unequal_size_have_no_third_level(make_fabric):
+    fabric = make_fabric(domains=4)
+    fabric.gpu_module[:] = np.minimum(fabric.gpu_domain, 1)
+    with pytest.raises(SpecError, match="equally many nodes"):
+        lower(fabric, "all_reduce", np.arange(32), GIB, constants=HOPPER, algorithm="hierarchical_3")
+
+
+@pytest.mark.parametrize(
+    ("generation", "op", "protocol", "latency_us", "bus"),
+    [
+        ("hopper", "all_reduce", "ll", 4.5, 240),
+        ("hopper", "all_reduce", "simple", 7.8, 480),
+        ("hopper", "all_gather", "simple", 7.8, 320),
+        ("blackwell", "all_gather", "ll", 8.5, 300),
+        ("blackwell", "all_reduce", "ll", 11, 500),
+        ("blackwell", "all_reduce", "simple", 19.5, 1000),
+        ("blackwell", "reduce_scatter", "simple", 13, 600),
+    ],
+)
+def test_symmetric_kernels_have_nccls_latency_and_peak(generation, op, protocol, latency_us, bus):
+    # NCCL 2.30.7, src/sym_kernels.cc; LL moves half payload. The wire is wide enough not to matter.
+    constants = load_collectives(generation)
+    found = terms(op, "symmetric", protocol, switch(8, 1e13), GIB, constants)
+    assert found.latency_s == pytest.approx(latency_us * 1e-6)
+    bandwidth = GIB / (found.task_bytes / found.rate_bytes_per_s) * names.bus_factor(op, 8)
+    assert bandwidth == pytest.approx(bus * 1e9)
+
+
+def test_ampere_has_no_symmetric_kernels():
+    with pytest.raises(SpecError, match="no symmetric-memory kernels for the ampere generation"):
+        choose("all_reduce", switch(8, 3e11), GIB, load_collectives("ampere"), algorithm="symmetric")

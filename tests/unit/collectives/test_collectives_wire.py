@@ -7,6 +7,7 @@ import pytest
 
 from simnet.collectives import names
 from simnet.collectives.capacity import usable_capacity
+from simnet.collectives.choice import choose
 from simnet.collectives.cost import busbw_bytes_per_s, check_bound, terms, time_s, wire_bound_s
 from simnet.collectives.edges import edges
 from simnet.collectives.groups import by_shape

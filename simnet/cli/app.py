@@ -112,6 +112,9 @@ def collective(
     ranks: Annotated[
         str, typer.Option(metavar="GPUS", help="GPUs that take part: a count, 0-7,16-23, one-per-node or all.")
     ] = "all",
+    split: Annotated[
+        str, typer.Option(help='Communicators that run together, as NCCL_TESTS_SPLIT says it: "MOD 8", "DIV 8".')
+    ] = "",
     sizes: Annotated[
         str, typer.Option(metavar="SIZES", help="Whole buffers: FIRST:LAST:xFACTOR or a list; plain numbers are bytes.")
     ] = "8:16GiB:x2",
@@ -136,6 +139,7 @@ def collective(
         topology,
         op=op,
         ranks=ranks,
+        split=split,
         sizes=sizes,
         algorithm=algorithm,
         launch=launch,

@@ -32,6 +32,7 @@ def print_collective(
     *,
     op: str,
     ranks: str,
+    split: str,
     sizes: str,
     algorithm: str,
     launch: str,
@@ -57,6 +58,8 @@ def print_collective(
         raise SpecError(
             Problem(where="--measured", message="measured points are drawn", hint="say where with --plot FILE")
         )
+    if measured is not None and split:
+        raise SpecError(Problem(where="--measured", message="a measured table is of one communicator", found=split))
     cluster = build_cluster(load_topology(topology, parse_set(sets)))
 
     def predict(which: str) -> CollectiveTable:
@@ -64,6 +67,7 @@ def print_collective(
             cluster,
             op,
             ranks=ranks,
+            split=split,
             sizes=sizes,
             algorithm=which,
             launch=launch,
@@ -171,7 +175,8 @@ def _print(table: CollectiveTable) -> None:
 
 def _communicator(table: CollectiveTable) -> str:
     nodes = "1 node" if table.num_nodes == 1 else f"{table.num_nodes:,} nodes of {table.nics_per_node} NICs in use"
-    return f"{table.num_ranks:,} ranks in {nodes}"
+    together = "" if table.num_communicators == 1 else f"{table.num_communicators:,} communicators of "
+    return f"{together}{table.num_ranks:,} ranks in {nodes}"
 
 
 def _reasons(rows: Sequence[CollectiveRow]) -> Iterator[str]:

@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike
 from simnet.collectives import names
 from simnet.collectives.capacity import usable_capacity
 from simnet.collectives.cost import busbw_bytes_per_s, check_bound, wire_bound_s
+from simnet.collectives.fabric_like import Float64
 from simnet.collectives.known import Known
 from simnet.collectives.lower import lower
-from simnet.collectives.tasks import TaskSet, payload_bytes, uncontended_time_s
+from simnet.collectives.machine import Machine
+from simnet.collectives.tasks import SEPARATOR, TaskSet, payload_bytes, uncontended_time_s
+from simnet.collectives.together import shared_times_s
 from simnet.errors import Problem, SpecError
 from simnet.spec.collectives import CollectiveConstants, load_collectives
 from simnet.topology.cluster import Cluster
@@ -33,7 +36,9 @@ class CollectiveRow:
     size_bytes: float
     """Whole buffer, as nccl-tests counts it."""
     time_s: float
-    """Time of one call."""
+    """Time of one call; the mean of communicators that run together, as nccl-tests print it."""
+    slowest_s: float
+    """Time of the slowest of them."""
     algbw_bytes_per_s: float
     """Size over time."""
     busbw_bytes_per_s: float
@@ -64,7 +69,7 @@ def collective_table(
     algorithm: str = names.AUTO,
     launch: Launch = "multi_process",
 ) -> tuple[CollectiveRow, ...]:
-    """Return the predicted nccl-tests table of one communicator that has the fabric to itself.
+    """Return the predicted nccl-tests table of communicators that have the fabric to themselves.
 
     Parameters
     ----------
@@ -73,7 +78,8 @@ def collective_table(
     op
         Operation.
     ranks
-        GPU indices of the communicator, ``(num_ranks,)``.
+        GPU indices of the communicator, ``(num_ranks,)``, or of several that run the same call at the
+        same time, ``(num_communicators, num_ranks)``.
     sizes_bytes
         Sizes [bytes].
     constants
@@ -90,18 +96,30 @@ def collective_table(
     """
     op = names.operation(op)
     known = Known()
-    (shape,) = known.shapes(fabric, np.atleast_2d(np.asarray(ranks, dtype=np.int32)))
-    machine = shape.machine
+    groups = np.atleast_2d(np.asarray(ranks, dtype=np.int32))
+    machines = [shape.machine for shape in known.shapes(fabric, groups)]
+    num_ranks = groups.shape[1]
     capacity = usable_capacity(fabric, constants)
     overhead_s = launch_overhead_s(launch, constants)
     rows = []
     for size_bytes in sizes_bytes:
-        tasks = lower(fabric, op, ranks, size_bytes, constants=constants, algorithm=algorithm, known=known)
-        alone = uncontended_time_s(tasks, capacity)
-        bound = wire_bound_s(op, machine, size_bytes, algorithm=tasks.algorithm)
-        check_bound(alone, bound, f"{op} of {size_bytes:.0f} bytes by {tasks.algorithm} on {machine.num_ranks} ranks")
-        rows.append(_row(fabric, op, machine.num_ranks, tasks, size_bytes, float(alone[0]) + overhead_s))
+        tasks = lower(fabric, op, groups, size_bytes, constants=constants, algorithm=algorithm, known=known)
+        times = uncontended_time_s(tasks, capacity) if len(groups) == 1 else shared_times_s(tasks, capacity)
+        bound = _loosest_bound_s(op, machines, size_bytes, tasks.algorithm)
+        check_bound(times, bound, f"{op} of {size_bytes:.0f} bytes by {tasks.algorithm} on {num_ranks} ranks")
+        rows.append(_row(fabric, op, num_ranks, tasks, size_bytes, times + overhead_s))
     return tuple(rows)
+
+
+def _loosest_bound_s(op: str, machines: Sequence[Machine], size_bytes: float, algorithms: str) -> Float64:
+    """Return the least time of any communicator by any algorithm that runs [s]."""
+    bounds = [
+        wire_bound_s(op, machine, size_bytes, algorithm=name)
+        for machine in machines
+        for name in algorithms.split(SEPARATOR)
+    ]
+    least: Float64 = np.min(bounds, axis=0)
+    return least
 
 
 def constants_of_cluster(cluster: Cluster) -> CollectiveConstants:
@@ -172,13 +190,15 @@ def _size(text: str) -> float:
         ) from None
 
 
-def _row(fabric: Fabric, op: str, num_ranks: int, tasks: TaskSet, size_bytes: float, time_s: float) -> CollectiveRow:
+def _row(fabric: Fabric, op: str, num_ranks: int, tasks: TaskSet, size_bytes: float, times_s: Float64) -> CollectiveRow:
+    time_s, slowest_s = float(times_s.mean()), float(times_s.max())
     moved = payload_bytes(tasks, fabric.num_resources)
     share = np.divide(moved, fabric.capacity_bytes_per_s, out=np.zeros_like(moved), where=moved > 0)
     hottest = int(np.argmax(share))
     return CollectiveRow(
         size_bytes=size_bytes,
         time_s=time_s,
+        slowest_s=slowest_s,
         algbw_bytes_per_s=size_bytes / time_s if time_s else 0.0,
         busbw_bytes_per_s=float(busbw_bytes_per_s(op, num_ranks, size_bytes, time_s)) if time_s else 0.0,
         algorithm=tasks.algorithm,
@@ -186,6 +206,6 @@ def _row(fabric: Fabric, op: str, num_ranks: int, tasks: TaskSet, size_bytes: fl
         channels=tasks.channels,
         wire_bytes=float(moved.max(initial=0.0)),
         hottest_link=fabric.resource_name(hottest) if moved.any() else "",
-        hottest_utilisation=float(share[hottest]) / time_s if time_s else 0.0,
+        hottest_utilisation=float(share[hottest]) / slowest_s if slowest_s else 0.0,
         why=tasks.why,
     )

@@ -13,6 +13,8 @@ from simnet.collectives.relays import find_relays, spoken
 from simnet.errors import NoPathError, Problem, SpecError
 from simnet.spec.collectives import CollectiveConstants
 
+SEPARATOR = "+"
+"""Between algorithms, or protocols, of one call whose groups differ."""
 UNKNOWN_PORT = -1
 """Port of a contribution that stands for many."""
 
@@ -252,5 +254,5 @@ def uncontended_rate_bytes_per_s(tasks: TaskSet, capacity_bytes_per_s: Float64) 
     return rate
 
 
-def _joined(words: Sequence[str], separator: str = "+") -> str:
+def _joined(words: Sequence[str], separator: str = SEPARATOR) -> str:
     return separator.join(dict.fromkeys(words))

@@ -11,6 +11,7 @@ from simnet.collectives import names
 from simnet.collectives.known import Known, Shape
 from simnet.collectives.machine import Machine
 from simnet.collectives.ranks import ALL, parse_ranks
+from simnet.collectives.split import split_ranks
 from simnet.collectives.table import (
     CollectiveRow,
     collective_table,
@@ -18,16 +19,19 @@ from simnet.collectives.table import (
     launch_overhead_s,
     parse_sizes,
 )
+from simnet.collectives.tasks import SEPARATOR
 from simnet.spec.collective_error import collective_error
 from simnet.spec.collectives import CollectiveConstants
 from simnet.spec.load import load_topology
 from simnet.spec.topology import Routing
 from simnet.topology.build import build_cluster
 from simnet.topology.cluster import Cluster
-from simnet.units import format_time
+from simnet.units import format_size, format_time
 
 _PERCENT = 100
 _ROOTS_SHOWN = 4
+_APART = 1.01
+"""Slowest over mean time from which a table says that communicators differ."""
 DEFAULT_SIZES = "8:16GiB:x2"
 """The span over which curves of nccl-tests are usually shown."""
 
@@ -40,8 +44,10 @@ class CollectiveTable:
     """Name of the cluster."""
     op: str
     """Operation."""
+    num_communicators: int
+    """Communicators that run the call at the same time."""
     num_ranks: int
-    """Ranks."""
+    """Ranks of each."""
     num_nodes: int
     """Nodes that hold them, as NCCL counts: scale-up domains."""
     nics_per_node: int
@@ -67,13 +73,14 @@ def simulate_collective(
     op: str = names.ALL_REDUCE,
     *,
     ranks: str | Sequence[int] = ALL,
+    split: str = "",
     sizes: str | Sequence[float] = DEFAULT_SIZES,
     algorithm: str = names.AUTO,
     launch: str = "multi_process",
     routing: Routing | None = None,
     seed: int = 0,
 ) -> CollectiveTable:
-    """Return what nccl-tests would print for a collective that has the machine to itself.
+    """Return what nccl-tests would print for a collective, or equal ones together, that have the machine to themselves.
 
     Parameters
     ----------
@@ -83,6 +90,9 @@ def simulate_collective(
         Operation; the spellings of nccl-tests are understood.
     ranks
         GPUs that take part: a count, ``"0-7,16-23"``, ``"one-per-node"``, ``"all"``, or their numbers.
+    split
+        How they form several communicators that run the call at the same time, as under nccl-tests'
+        ``NCCL_TESTS_SPLIT``: ``"MOD 8"``, ``"DIV 8"``, ``"AND 0x7"``; one of them all unless given.
     sizes
         Whole buffers as nccl-tests counts them: ``"8:16GiB:x2"``, ``"1MiB,1GiB"``, or numbers [bytes].
     algorithm
@@ -106,32 +116,37 @@ def simulate_collective(
     cluster = topology if isinstance(topology, Cluster) else build_cluster(load_topology(topology))
     constants = constants_of_cluster(cluster)
     chosen = ranks if not isinstance(ranks, str | int) else parse_ranks(str(ranks), cluster.gpu_domain, where="ranks")
+    groups = np.array(split_ranks(chosen, split), dtype=np.int32)
     fabric = cluster.compile(routing=routing, seed=seed)
     rows = collective_table(
         fabric,
         op,
-        np.asarray(chosen),
+        groups,
         parse_sizes(sizes) if isinstance(sizes, str) else sizes,
         constants=constants,
         algorithm=algorithm,
         launch=launch,
     )
-    (shape,) = Known().shapes(fabric, np.atleast_2d(np.asarray(chosen, dtype=np.int32)))
+    shapes = Known().shapes(fabric, groups)
+    machine = shapes[0].machine
     return CollectiveTable(
         topology=cluster.spec.name,
         op=names.operation(op),
-        num_ranks=shape.machine.num_ranks,
-        num_nodes=shape.machine.num_nodes,
-        nics_per_node=shape.machine.num_heads,
+        num_communicators=len(groups),
+        num_ranks=machine.num_ranks,
+        num_nodes=machine.num_nodes,
+        nics_per_node=machine.num_heads,
         generation=constants.generation,
         nccl_version=constants.nccl_version,
         routing=routing or cluster.spec.routing,
         rows=rows,
-        notes=(*_trees(shape, rows), *_notes(shape.machine, rows, constants, launch)),
+        notes=(*_apart(rows), *_trees(shapes, rows), *_notes(machine, groups.size, rows, constants, launch)),
     )
 
 
-def _notes(machine: Machine, rows: Sequence[CollectiveRow], constants: CollectiveConstants, launch: str) -> list[str]:
+def _notes(
+    machine: Machine, num_gpus: int, rows: Sequence[CollectiveRow], constants: CollectiveConstants, launch: str
+) -> list[str]:
     known = collective_error()
     found = []
     overhead_s = launch_overhead_s(launch, constants)
@@ -141,6 +156,8 @@ def _notes(machine: Machine, rows: Sequence[CollectiveRow], constants: Collectiv
     errors = ", ".join(f"{one.name} {_PERCENT * one.median:.0f} % ({_PERCENT * one.p90:.0f} %)" for one in ranges)
     found.append(f"median error (90th percentile) on healthy published tables: {errors}")
     largest = known.largest.get(constants.generation, 0)
+    if num_gpus > machine.num_ranks:
+        found.append("no table of communicators that run together is published; how they share links is the model's")
     if machine.num_ranks > largest:
         what = (
             f"the largest such table of this generation has {largest} GPUs" if largest else "none is of this generation"
@@ -149,15 +166,31 @@ def _notes(machine: Machine, rows: Sequence[CollectiveRow], constants: Collectiv
     return found
 
 
-def _trees(shape: Shape, rows: Sequence[CollectiveRow]) -> Iterator[str]:
-    """Yield what is to be known of the reduction trees that the communicator holds."""
-    if not shape.trees:
+def _apart(rows: Sequence[CollectiveRow]) -> Iterator[str]:
+    """Yield by how much communicators that run together differ, where they do."""
+    worst = max(rows, key=lambda row: row.slowest_s / row.time_s if row.time_s else 1.0, default=None)
+    if worst is not None and worst.slowest_s > _APART * worst.time_s:
+        size = format_size(worst.size_bytes, binary=True)
+        yield (
+            f"times are means of communicators that run together; at {size} the slowest takes "
+            f"{format_time(worst.slowest_s)}, the mean is {format_time(worst.time_s)}"
+        )
+
+
+def _trees(shapes: Sequence[Shape], rows: Sequence[CollectiveRow]) -> Iterator[str]:
+    """Yield what is to be known of the reduction trees that communicators hold, and who has none."""
+    trees = [tree for shape in shapes for own in shape.trees for tree in own]
+    if not trees:
         return
-    (trees,) = shape.trees
+    refused = [shape for shape in shapes if not shape.trees]
+    for shape in refused:
+        yield f"{shape.groups.num_groups} communicators without reduction trees: {shape.machine.no_reduction}"
     roots = ", ".join(tree.root for tree in trees[:_ROOTS_SHOWN]) + (" …" if len(trees) > _ROOTS_SHOWN else "")
     switches = sum(tree.num_switches for tree in trees)
     tiers = max(tree.num_tiers for tree in trees)
-    in_use = any(names.reduces_in_network(row.algorithm, shape.machine.num_nodes) for row in rows)
+    nodes = shapes[0].machine.num_nodes
+    ran = {name for row in rows for name in row.algorithm.split(SEPARATOR)}
+    in_use = any(names.reduces_in_network(name, nodes) for name in ran)
     yield (
         f"{len(trees)} reduction trees{'' if in_use else ', not used'}: {switches} switches in {tiers} "
         f"tier{'s' if tiers > 1 else ''}, rooted at {roots}"

@@ -47,6 +47,7 @@ def _outcome(case: CollectiveCase, built: dict[str, Cluster]) -> CollectiveOutco
             built[key],
             call.op,
             ranks=str(call.ranks),
+            split=call.split,
             sizes=call.sizes,
             algorithm=call.algorithm,
             launch=call.launch,

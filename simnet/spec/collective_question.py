@@ -22,6 +22,8 @@ class CollectiveCallSpec(SpecModel):
     """Operation, as nccl-tests or NCCL spell it."""
     ranks: Annotated[int, Field(ge=2, le=MAX_COUNT)] | str = "all"
     """GPUs that take part: a count, ``0-7,16-23``, ``one-per-node`` or ``all``."""
+    split: str = ""
+    """How they form communicators that run together, as ``NCCL_TESTS_SPLIT`` says it: ``MOD 8``, ``DIV 8``."""
     sizes: str = "8:16GiB:x2"
     """Whole buffers: ``FIRST:LAST:xFACTOR`` or a list; plain numbers are bytes."""
     algorithm: str = "auto"

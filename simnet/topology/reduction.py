@@ -230,17 +230,16 @@ class TreeBook:
             return NoTree(f"no switch joins {names} with room for as many children")
         limits = self._limits(next(iter(leaves)))
         assert limits is not None  # told above
+        part = self.ladder.part(next(iter(leaves))).name
+        per_port = limits.trees_per_port
         if any(not self._is_free(port) for port in ports):
-            return NoTree(f"a NIC at {names} already sends into {limits.trees_per_port} reduction trees, its most")
+            return NoTree(
+                f"its NICs already send into a reduction tree, and a port of {part} holds {per_port} at a time"
+            )
         if self._num_trees >= limits.trees_per_subnet:
             return NoTree(f"the network holds {limits.trees_per_subnet} reduction trees at a time")
-        part = self.ladder.part(next(iter(leaves))).name
-        held = (
-            f"{limits.trees_per_switch} in a switch"
-            if limits.trees_per_switch
-            else (f"{limits.trees_per_port} on a port")
-        )
-        return NoTree(f"no room for one more reduction tree at {names}: {part} holds {held} at a time")
+        held = f"{limits.trees_per_switch} in a switch" if limits.trees_per_switch else f"{per_port} on a port"
+        return NoTree(f"no room for one more reduction tree: {part} holds {held} at a time")
 
 
 def _way(port: Rung, parent: dict[int, Rung]) -> Iterator[Rung]:

@@ -14,6 +14,7 @@ VERBS = {
         "topology",
         "--op",
         "--ranks",
+        "--split",
         "--sizes",
         "--algorithm",
         "--launch",

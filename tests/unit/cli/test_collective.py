@@ -108,3 +108,32 @@ def test_measured_points_lie_over_the_lines(capsys, tmp_path):
 def find_measured(start):
     lines = shipped_file("scenarios/validation/collectives_measured.csv").read_text(encoding="utf-8").splitlines()
     return [lines[0], *(line for line in lines if line.startswith(start))]
+
+
+def test_reduction_in_the_network_runs_prints_its_trees_and_is_drawn(capsys, tmp_path):
+    words = ("hgx-h100", "--set", "nodes=4", "--set", "scale_out.in_network_reduction=true", "--sizes", "1MiB,1GiB")
+    found = table(capsys, *words, "--algorithm", "sharp")
+    assert {row["algorithm"] for row in found["rows"]} == {"collnet"}
+    assert any(note.startswith("8 reduction trees: 8 switches in 1 tier, rooted at leaf0") for note in found["notes"])
+    picture = tmp_path / "sharp.svg"
+    assert run_command(["collective", *words, "--plot", str(picture)]) == 0
+    assert "collnet" in picture.read_text(encoding="utf-8")
+
+
+def test_reduction_in_the_network_that_is_off_is_refused_with_the_key_that_switches_it_on(capsys):
+    assert run_command(["collective", "hgx-h100", "--set", "nodes=4", "--algorithm", "collnet"]) == 2
+    assert "scale_out.in_network_reduction" in capsys.readouterr().err
+
+
+def test_communicators_run_together_as_nccl_tests_split_them(capsys):
+    found = table(capsys, "hgx-h100", "--set", "nodes=4", "--sizes", "1GiB", "--split", "MOD 8")
+    assert (found["num_communicators"], found["num_ranks"], found["nics_per_node"]) == (8, 4, 1)
+    # NVIDIA/nccl-tests#290: 46 to 48 GB/s for each NIC of 400 Gb/s.
+    assert 46e9 < found["rows"][0]["busbw_bytes_per_s"] < 48.1e9
+    assert run_command(["collective", "hgx-h100", "--set", "nodes=4", "--sizes", "1GiB", "--split", "MOD 8"]) == 0
+    assert "8 communicators of 4 ranks in 4 nodes of 1 NICs in use" in capsys.readouterr().out
+
+
+def test_a_split_that_gives_unequal_communicators_is_refused(capsys):
+    assert run_command(["collective", "hgx-h100", "--set", "nodes=4", "--split", "DIV 12"]) == 2
+    assert "equally many ranks" in capsys.readouterr().err

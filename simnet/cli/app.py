@@ -105,7 +105,7 @@ def validate(
 
 
 @app.command()
-def collective(
+def collective(  # noqa: PLR0913 (as many arguments as the command has options)
     topology: Annotated[str, typer.Argument(help="Name or path of a topology.")],
     *,
     op: Annotated[str, typer.Option(help="Operation, as nccl-tests or NCCL spell it.")] = "all_reduce",
@@ -122,6 +122,9 @@ def collective(
     launch: Annotated[
         str, typer.Option(help="How the benchmark starts a call: multi_process, single_process, torch.")
     ] = "multi_process",
+    parts: Annotated[
+        str, typer.Option(help="Parts of an all_to_all_v: equal, zipf:EXPONENT, a number a rank, or a CSV file.")
+    ] = "equal",
     routing: Annotated[str, typer.Option(help="adaptive, static, static-no-offset or ecmp; else the topology's.")] = "",
     sets: SetOption = None,
     json: JsonOption = False,
@@ -134,15 +137,13 @@ def collective(
 ) -> None:
     """Print the table of nccl-tests that a machine should give."""
     from simnet.cli.collective import print_collective
+    from simnet.spec.collective_question import CollectiveCallSpec
 
     print_collective(
         topology,
-        op=op,
-        ranks=ranks,
-        split=split,
-        sizes=sizes,
-        algorithm=algorithm,
-        launch=launch,
+        call=CollectiveCallSpec(
+            op=op, ranks=ranks, split=split, sizes=sizes, algorithm=algorithm, launch=launch, parts=parts
+        ),
         routing=routing,
         sets=sets or (),
         as_json=json,

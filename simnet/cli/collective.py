@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from simnet.collectives.table import CollectiveRow
     from simnet.plot.collectives import CollectiveCurve
     from simnet.runner.collective import CollectiveTable
+    from simnet.spec.collective_question import CollectiveCallSpec
     from simnet.topology import Cluster
 
 _US = 1e6
@@ -30,12 +31,7 @@ _UNUSUAL = ("direct",)
 def print_collective(
     topology: str,
     *,
-    op: str,
-    ranks: str,
-    split: str,
-    sizes: str,
-    algorithm: str,
-    launch: str,
+    call: CollectiveCallSpec,
     routing: str,
     sets: Sequence[str],
     as_json: bool,
@@ -58,25 +54,28 @@ def print_collective(
         raise SpecError(
             Problem(where="--measured", message="measured points are drawn", hint="say where with --plot FILE")
         )
-    if measured is not None and split:
-        raise SpecError(Problem(where="--measured", message="a measured table is of one communicator", found=split))
+    if measured is not None and call.split:
+        raise SpecError(
+            Problem(where="--measured", message="a measured table is of one communicator", found=call.split)
+        )
     cluster = build_cluster(load_topology(topology, parse_set(sets)))
 
     def predict(which: str) -> CollectiveTable:
         return simulate_collective(
             cluster,
-            op,
-            ranks=ranks,
-            split=split,
-            sizes=sizes,
+            call.op,
+            ranks=str(call.ranks),
+            split=call.split,
+            sizes=call.sizes,
             algorithm=which,
-            launch=launch,
+            launch=call.launch,
+            parts=call.parts,
             routing=routing or None,  # type: ignore[arg-type]  # compile() tells what there is
         )
 
-    table = predict(algorithm)
+    table = predict(call.algorithm)
     if plot is not None:
-        _draw(table, _others(table, predict), plot, _measured(measured, cluster, table, ranks))
+        _draw(table, _others(table, predict), plot, _measured(measured, cluster, table, str(call.ranks)))
     if as_json:
         say(json.dumps(asdict(table), indent=1, allow_nan=False))
     else:

@@ -44,7 +44,7 @@ class Batches:
 
 def is_batched(op: str, routing: str) -> bool:
     """Return whether an operation works off its peers in batches that a hash makes uneven."""
-    return op == names.ALL_TO_ALL and routing in HASHED
+    return op in (names.ALL_TO_ALL, names.ALL_TO_ALL_V) and routing in HASHED
 
 
 def peer_batches(fabric: FabricLike, between: Edges, gpu: Int32, node: Int64, *, relay: str) -> Batches:
@@ -116,7 +116,7 @@ def batched_rate_bytes_per_s(batches: Batches, capacity_bytes_per_s: Float64) ->
         nth = min(together, len(busy)) - 1
         step = float(np.partition(need_s, nth)[nth])
         time += step
-        left[busy] *= 1 - np.minimum(step / need_s, 1)
+        left[busy] *= 1 - np.minimum(np.divide(step, need_s, out=np.ones_like(need_s), where=need_s > 0), 1)
         over = busy[left[busy] <= _DONE]
         state[over] += 1
         left[over] = 1.0

@@ -56,7 +56,7 @@ def cap_bytes_per_s(
     if protocol == "ll128":
         limit = num_channels(machine, constants) * constants.gpu.ring_ll128_max.si(machine.num_nodes)
         cap = min(cap, limit * _per_bus(op, algorithm, machine))
-    if algorithm in (names.PAIRWISE, names.PAIRWISE_NO_PXN):
+    if algorithm in (names.PAIRWISE, names.PAIRWISE_NO_PXN) and op != names.SENDRECV:
         cap = min(cap, wire_bytes_per_s * constants.gpu.all_to_all_efficiency.si)
     return np.full(size_bytes.shape, cap)
 

@@ -89,9 +89,7 @@ def choose(
 
 def candidates(op: str, machine: Machine, constants: CollectiveConstants) -> list[tuple[str, Protocol]]:
     """Return the pairs of algorithm and protocol among which the tuner chooses."""
-    if op == names.ALL_TO_ALL:
-        return [(names.PAIRWISE, "simple")]
-    if op == names.SENDRECV:
+    if op == names.ALL_TO_ALL or op in names.EXCHANGES:
         return [(names.PAIRWISE, "simple")]
     found: list[tuple[str, Protocol]] = [(names.RING, protocol) for protocol in PROTOCOLS]
     if op == names.ALL_REDUCE:

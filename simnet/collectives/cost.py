@@ -53,6 +53,7 @@ def terms(
     constants: CollectiveConstants,
     *,
     registered: bool = False,
+    traffic: Loads | None = None,
 ) -> Terms:
     """Return the parts of the time of a collective.
 
@@ -68,14 +69,18 @@ def terms(
         Constants of the GPU generation.
     registered
         Whether the buffers are registered with NCCL (``-R 1`` of nccl-tests).
+    traffic
+        What the links carry where the machine does not tell: messages of unequal size.
     """
     size = np.asarray(size_bytes, dtype=np.float64)
-    traffic = loads(op, algorithm, machine)
+    traffic = loads(op, algorithm, machine) if traffic is None else traffic
     wire = wire_rate_bytes_per_s(traffic, machine, constants)
     cap = cap_bytes_per_s(op, algorithm, protocol, machine, size, wire, constants)
     rate = np.minimum(wire, cap)
     steps = latency_s(op, algorithm, protocol, machine, constants)
-    fill = fill_s(algorithm, protocol, machine, size, rate, constants, registered=registered)
+    fill = np.zeros(size.shape)
+    if op != names.SENDRECV:  # a message of its own, which no other rank waits for
+        fill = fill_s(algorithm, protocol, machine, size, rate, constants, registered=registered)
     way_s = machine.network_latency_s
     if names.reduces_in_network(algorithm, machine.num_nodes):
         way_s = machine.reduction_path_s
@@ -167,11 +172,11 @@ def wire_bound_s(op: str, machine: Machine, size_bytes: ArrayLike, *, algorithm:
     bound = size * rank_share / rank_rate
     if num_nodes > 1:
         node_share = names.bus_factor(op, num_nodes)
-        if op == names.ALL_TO_ALL:
+        if op in (names.ALL_TO_ALL, names.ALL_TO_ALL_V):
             node_share = machine.min_local * (num_ranks - machine.max_local) / num_ranks
         elif in_network:
             node_share = 1.0
-        elif op != names.BROADCAST and machine.min_local != machine.max_local:
+        elif op not in (names.BROADCAST, names.SENDRECV) and machine.min_local != machine.max_local:
             node_share = 1 - machine.max_local / num_ranks
         bound = np.maximum(bound, size * node_share / (machine.num_heads * machine.nic_bytes_per_s))
     return bound

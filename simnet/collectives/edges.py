@@ -41,7 +41,7 @@ def edges(op: str, algorithm: str, groups: Groups) -> tuple[Edges, Edges]:
     if groups.num_ranks == 1:
         return _none(), _none()
     inside, between = _FORMS[algorithm](op, groups)
-    return _relayed(inside, between, groups.relays) if groups.relays else (inside, between)
+    return relayed(inside, between, groups.relays) if groups.relays else (inside, between)
 
 
 def edges_of(all_edges: Edges, group: int) -> Edges:
@@ -131,7 +131,7 @@ def _hierarchical_3(op: str, groups: Groups) -> tuple[Edges, Edges]:
     ranks = ranks.reshape(groups.num_groups, modules, per_module, per_node)
     inner = _pairs(ranks, np.roll(ranks, -1, axis=2), passes * (per_module - 1) / per_module / per_node)
     outer = _pairs(ranks, np.roll(ranks, -1, axis=1), passes * (modules - 1) / modules / per_module / per_node)
-    return _cycle(groups, passes * _share(groups)), _joined(inner, outer) if per_module > 1 else outer
+    return _cycle(groups, passes * _share(groups)), joined(inner, outer) if per_module > 1 else outer
 
 
 def _pat(op: str, groups: Groups) -> tuple[Edges, Edges]:
@@ -143,36 +143,11 @@ def _pat(op: str, groups: Groups) -> tuple[Edges, Edges]:
         _pairs(groups.gpu, np.roll(groups.gpu, -step, axis=1), min(step, num_ranks - step) / num_ranks)
         for step in steps
     ]
-    return _none(), functools.reduce(_joined, parts)
+    return _none(), functools.reduce(joined, parts)
 
 
 def _symmetric(op: str, groups: Groups) -> tuple[Edges, Edges]:
     return _nvls(op, groups) if op == names.ALL_REDUCE else _direct(op, groups)
-
-
-def _sendrecv(groups: Groups) -> tuple[Edges, Edges]:
-    """Every rank sends to the next, the last one to the first."""
-    after = np.roll(groups.gpu, -1, axis=1)
-    is_near = (groups.node == np.roll(groups.node, -1, axis=1)).ravel()
-    pairs = _pairs(groups.gpu, after, 1.0)
-    return _taken(pairs, is_near), _taken(pairs, ~is_near)
-
-
-def _relayed_sendrecv(groups: Groups) -> tuple[Edges, Edges]:
-    """Return the same edges; what leaves a node first goes over NVLink to the local rank on the receiver's rail."""
-    near, far = _sendrecv(groups)
-    if groups.num_nodes == 1 or not groups.is_even:
-        return near, far
-    per_node = groups.num_ranks // groups.num_nodes
-    ranks = groups.gpu.reshape(groups.num_groups, groups.num_nodes, per_node)
-    last, first = ranks[..., -1], ranks[..., 0]
-    if per_node > 1:
-        near = _joined(near, _pairs(last, first, 1.0))
-    return near, _pairs(first, np.roll(first, -1, axis=1), 1.0)
-
-
-def _no_relay(op: str, groups: Groups) -> tuple[Edges, Edges]:
-    return _sendrecv(groups) if op == names.SENDRECV else _direct(op, groups)
 
 
 def _direct(op: str, groups: Groups) -> tuple[Edges, Edges]:
@@ -185,8 +160,6 @@ def _direct(op: str, groups: Groups) -> tuple[Edges, Edges]:
 
 def _pairwise(op: str, groups: Groups) -> tuple[Edges, Edges]:
     """Messages to another node go over NVLink to the local rank on the receiver's rail, then along that rail."""
-    if op == names.SENDRECV:
-        return _relayed_sendrecv(groups)
     near, far = _direct(op, groups)
     if groups.num_nodes == 1 or not groups.is_even:
         return near, far
@@ -200,7 +173,7 @@ def _pairwise(op: str, groups: Groups) -> tuple[Edges, Edges]:
     to_relay = Edges(group=group[keep], src=src[keep], dst=relay[keep], load=np.full(int(keep.sum()), relayed))
     senders, receivers = np.nonzero(~np.eye(groups.num_nodes, dtype=bool))
     along = _pairs(ranks[:, senders], ranks[:, receivers], per_node / groups.num_ranks)
-    return _joined(near, to_relay), along
+    return joined(near, to_relay), along
 
 
 def _share(groups: Groups) -> Float64:
@@ -249,7 +222,7 @@ def _all_pairs(groups: Groups) -> tuple[Int64, Int32, Int32, np.ndarray[tuple[in
     return group, groups.gpu[:, first].ravel(), groups.gpu[:, second].ravel(), is_near
 
 
-def _relayed(inside: Edges, between: Edges, relays: Mapping[int, int]) -> tuple[Edges, Edges]:
+def relayed(inside: Edges, between: Edges, relays: Mapping[int, int]) -> tuple[Edges, Edges]:
     """Return the edges with the traffic of lost NICs going over NVLink to and from their relays."""
     src, dst = spoken(between.src, relays), spoken(between.dst, relays)
     sends, receives = src != between.src, dst != between.dst
@@ -258,7 +231,7 @@ def _relayed(inside: Edges, between: Edges, relays: Mapping[int, int]) -> tuple[
         Edges(group=between.group[receives], src=dst[receives], dst=between.dst[receives], load=between.load[receives]),
     )
     for way in ways:
-        inside = _joined(inside, way)
+        inside = joined(inside, way)
     return inside, Edges(group=between.group, src=src, dst=dst, load=between.load)
 
 
@@ -266,7 +239,8 @@ def _taken(edge: Edges, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Edg
     return Edges(**{name: getattr(edge, name)[keep] for name in Edges.__slots__})
 
 
-def _joined(one: Edges, other: Edges) -> Edges:
+def joined(one: Edges, other: Edges) -> Edges:
+    """Return the edges of both."""
     return Edges(**{name: np.concatenate((getattr(one, name), getattr(other, name))) for name in Edges.__slots__})
 
 
@@ -288,5 +262,5 @@ _FORMS: dict[str, Callable[[str, Groups], tuple[Edges, Edges]]] = {
     names.SYMMETRIC: _symmetric,
     names.DIRECT: _direct,
     names.PAIRWISE: _pairwise,
-    names.PAIRWISE_NO_PXN: _no_relay,
+    names.PAIRWISE_NO_PXN: _direct,
 }

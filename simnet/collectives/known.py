@@ -70,7 +70,7 @@ class Shape:
         known = self._batched.get(key)
         if known is None:
             between = self.traffic(fabric, op, algorithm).between
-            groups, relay = self.groups, _relay(algorithm)
+            groups, relay = self.groups, relay_of(algorithm)
             batches = [
                 peer_batches(fabric, edges_of(between, row), groups.gpu[row], groups.node[row], relay=relay)
                 for row in range(groups.num_groups)
@@ -152,20 +152,31 @@ def _port_bytes_per_s(fabric: FabricLike, routes: RoutesLike) -> Float64:
     return np.where(routes.src_port >= 0, own, together)
 
 
-def _relay(algorithm: str) -> str:
+def relay_of(algorithm: str) -> str:
     """Return whether messages may first go over NVLink to a rail that leads to their target."""
     return "never" if algorithm == names.PAIRWISE_NO_PXN else "auto"
 
 
 def _traffic(fabric: FabricLike, op: str, algorithm: str, groups: Groups) -> Traffic:
-    inside, between = edges(op, algorithm, groups)
+    return traffic_of(fabric, algorithm, edges(op, algorithm, groups), groups.num_groups)
+
+
+def traffic_of(fabric: FabricLike, algorithm: str, both: tuple[Edges, Edges], num_groups: int) -> Traffic:
+    """Return what edges inside nodes and between nodes put on the fabric.
+
+    Raises
+    ------
+    NoPathError
+        If an edge has no path; without PXN also where it would need another rail's NIC.
+    """
+    inside, between = both
     part, path_s = entries(
         fabric,
         np.concatenate((inside.group, between.group)),
         np.concatenate((inside.src, between.src)),
         np.concatenate((inside.dst, between.dst)),
         np.concatenate((inside.load, between.load)),
-        groups.num_groups,
-        relay=_relay(algorithm),
+        num_groups,
+        relay=relay_of(algorithm),
     )
     return Traffic(part=part, between=between, between_path_s=path_s[len(inside.group) :])

@@ -27,6 +27,8 @@ def loads(op: str, algorithm: str, machine: Machine) -> Loads:
     """Return the traffic of an algorithm; sources in ``docs/model/collectives.md``."""
     if machine.num_ranks == 1:
         return Loads(size_factor=0.0, nvlink=0.0, nic=0.0)
+    if op == names.SENDRECV:
+        return _sendrecv(machine)
     return _FORMS[algorithm](op, machine)
 
 
@@ -122,28 +124,17 @@ def _direct(op: str, machine: Machine) -> Loads:
     )
 
 
+def _sendrecv(machine: Machine) -> Loads:
+    """Each rank sends its buffer to the next; one message leaves a node, over one NIC."""
+    return Loads(size_factor=1.0, nvlink=float(machine.max_local > 1), nic=float(machine.num_nodes > 1))
+
+
 def _pairwise(op: str, machine: Machine) -> Loads:
     """Every message to another node first goes to the local GPU on the receiver's rail."""
-    if op == names.SENDRECV:
-        return _sendrecv(op, machine)
     plain = _direct(op, machine)
     others = machine.num_ranks - machine.min_local
     relayed = others / machine.num_ranks * (machine.max_local - 1) / machine.max_local
     return Loads(size_factor=1.0, nvlink=plain.nvlink + (relayed if machine.num_nodes > 1 else 0.0), nic=plain.nic)
-
-
-def _no_relay(op: str, machine: Machine) -> Loads:
-    return _sendrecv(op, machine) if op == names.SENDRECV else _direct(op, machine)
-
-
-def _sendrecv(op: str, machine: Machine) -> Loads:
-    """Every rank sends all to the next; of a node's ranks one sends to another node."""
-    del op
-    return Loads(
-        size_factor=1.0,
-        nvlink=1.0 if machine.max_local > 1 else 0.0,
-        nic=1.0 if machine.num_nodes > 1 else 0.0,
-    )
 
 
 _FORMS: dict[str, Callable[[str, Machine], Loads]] = {
@@ -159,5 +150,5 @@ _FORMS: dict[str, Callable[[str, Machine], Loads]] = {
     names.SYMMETRIC: _symmetric,
     names.DIRECT: _direct,
     names.PAIRWISE: _pairwise,
-    names.PAIRWISE_NO_PXN: _no_relay,
+    names.PAIRWISE_NO_PXN: _direct,
 }

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from simnet.collectives import names
 from simnet.collectives.choice import choose
 from simnet.collectives.cost import terms
-from simnet.collectives.fabric_like import FabricLike
+from simnet.collectives.exchange import exchange, ring_messages
+from simnet.collectives.fabric_like import FabricLike, Float64
 from simnet.collectives.known import Known, Shape
 from simnet.collectives.planted import narrowest_bytes_per_s, tree_path_s
 from simnet.collectives.tasks import TaskSet, concatenate, select
@@ -29,6 +30,7 @@ def lower(
     excluded: Collection[str] = (),
     repeats: int = 1,
     known: Known | None = None,
+    parts: ArrayLike | None = None,
 ) -> TaskSet:
     """Return one fluid task for each communicator, in the order given.
 
@@ -53,6 +55,9 @@ def lower(
     known
         What earlier calls found out about groups on this fabric; grows. Task sets that load the
         same things then share the arrays that say so.
+    parts
+        Of an all-to-all-v: share of *size_bytes* that each rank sends to each, ``(num_ranks, num_ranks)``;
+        equal parts unless given.
 
     Raises
     ------
@@ -64,10 +69,23 @@ def lower(
     op, algorithm = names.operation(op), names.algorithm(algorithm)
     names.check_algorithm(op, algorithm)
     gpu = np.atleast_2d(np.asarray(groups, dtype=np.int32))
+    if op in names.EXCHANGES:
+        sent = messages(op, gpu.shape[1], size_bytes, parts)
+        return exchange(
+            fabric, gpu, sent, constants=constants, op=op, algorithm=algorithm, repeats=repeats, known=known
+        )
     shapes = (Known() if known is None else known).shapes(fabric, gpu)
-    parts = [_lower_shape(fabric, op, shape, size_bytes, constants, algorithm, excluded, repeats) for shape in shapes]
-    tasks = concatenate(parts)
-    return tasks if len(parts) == 1 else select(tasks, np.argsort(tasks.group, kind="stable"))
+    lowered = [_lower_shape(fabric, op, shape, size_bytes, constants, algorithm, excluded, repeats) for shape in shapes]
+    tasks = concatenate(lowered)
+    return tasks if len(lowered) == 1 else select(tasks, np.argsort(tasks.group, kind="stable"))
+
+
+def messages(op: str, num_ranks: int, size_bytes: float, parts: ArrayLike | None = None) -> Float64:
+    """Return the bytes from each rank to each other of an operation that is a matrix of messages."""
+    if op == names.SENDRECV:
+        return ring_messages(num_ranks, size_bytes)
+    equal = np.full((num_ranks, num_ranks), 1 / num_ranks)
+    return size_bytes * (equal if parts is None else np.asarray(parts, dtype=np.float64))
 
 
 def _lower_shape(

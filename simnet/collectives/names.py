@@ -10,6 +10,7 @@ REDUCE_SCATTER = "reduce_scatter"
 ALL_TO_ALL = "all_to_all"
 BROADCAST = "broadcast"
 SENDRECV = "sendrecv"
+ALL_TO_ALL_V = "all_to_all_v"
 
 RING = "ring"
 TREE = "tree"
@@ -33,6 +34,7 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
     ALL_TO_ALL: (PAIRWISE, PAIRWISE_NO_PXN),
     BROADCAST: (RING,),
     SENDRECV: (PAIRWISE, PAIRWISE_NO_PXN),
+    ALL_TO_ALL_V: (PAIRWISE, PAIRWISE_NO_PXN),
 }
 """Algorithms of each operation; those that NCCL itself would not choose are for what-ifs."""
 
@@ -45,6 +47,8 @@ _ALIASES = {
     "bcast": BROADCAST,
     "sendreceive": SENDRECV,
     "p2p": SENDRECV,
+    "alltoallv": ALL_TO_ALL_V,
+    "a2av": ALL_TO_ALL_V,
 }
 
 
@@ -70,6 +74,10 @@ def algorithm(name: str) -> str:
 def reduces_in_network(algorithm: str, num_nodes: int) -> bool:
     """Return whether the switches between nodes reduce."""
     return num_nodes > 1 and algorithm in (COLLNET, COLLNET_CHAIN, NVLS)
+
+
+EXCHANGES = (SENDRECV, ALL_TO_ALL_V)
+"""Operations that are a matrix of messages."""
 
 
 def operation(name: str) -> str:

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from simnet.collectives import names
 from simnet.collectives.capacity import usable_capacity
 from simnet.collectives.cost import busbw_bytes_per_s, check_bound, wire_bound_s
+from simnet.collectives.exchange import least_times_s
 from simnet.collectives.fabric_like import Float64
 from simnet.collectives.known import Known
-from simnet.collectives.lower import lower
+from simnet.collectives.lower import lower, messages
 from simnet.collectives.machine import Machine
 from simnet.collectives.tasks import SEPARATOR, TaskSet, payload_bytes, uncontended_time_s
 from simnet.collectives.together import shared_times_s
@@ -68,6 +69,7 @@ def collective_table(
     constants: CollectiveConstants,
     algorithm: str = names.AUTO,
     launch: Launch = "multi_process",
+    parts: ArrayLike | None = None,
 ) -> tuple[CollectiveRow, ...]:
     """Return the predicted nccl-tests table of communicators that have the fabric to themselves.
 
@@ -88,6 +90,8 @@ def collective_table(
         ``auto``, or one of :data:`simnet.collectives.names.ALGORITHMS`.
     launch
         How the benchmark starts a call.
+    parts
+        Of an all-to-all-v, as in :func:`simnet.collectives.lower.lower`.
 
     Raises
     ------
@@ -103,9 +107,13 @@ def collective_table(
     overhead_s = launch_overhead_s(launch, constants)
     rows = []
     for size_bytes in sizes_bytes:
-        tasks = lower(fabric, op, groups, size_bytes, constants=constants, algorithm=algorithm, known=known)
+        tasks = lower(
+            fabric, op, groups, size_bytes, constants=constants, algorithm=algorithm, known=known, parts=parts
+        )
         times = uncontended_time_s(tasks, capacity) if len(groups) == 1 else shared_times_s(tasks, capacity)
         bound = _loosest_bound_s(op, machines, size_bytes, tasks.algorithm)
+        if op in names.EXCHANGES:
+            bound = least_times_s(fabric, groups, messages(op, num_ranks, size_bytes, parts), known)
         check_bound(times, bound, f"{op} of {size_bytes:.0f} bytes by {tasks.algorithm} on {num_ranks} ranks")
         rows.append(_row(fabric, op, num_ranks, tasks, size_bytes, times + overhead_s))
     return tuple(rows)

@@ -23,7 +23,7 @@ from simnet.spec.topology import TopologySpec
 from simnet.topology import Cluster, build_cluster
 from simnet.topology.fabric import Fabric
 
-SEND = "sendrecv"
+SEND = names.SENDRECV
 """Name of one message between two nodes."""
 _ALL_TO_ALL = (names.ALL_TO_ALL, SEND)
 

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from simnet.collectives import names
+from simnet.collectives.fabric_like import Float64
 from simnet.collectives.known import Known, Shape
 from simnet.collectives.machine import Machine
+from simnet.collectives.parts import EQUAL, parse_parts
 from simnet.collectives.ranks import ALL, parse_ranks
 from simnet.collectives.split import split_ranks
 from simnet.collectives.table import (
@@ -20,6 +22,7 @@ from simnet.collectives.table import (
     parse_sizes,
 )
 from simnet.collectives.tasks import SEPARATOR
+from simnet.errors import Problem, SpecError
 from simnet.spec.collective_error import collective_error
 from simnet.spec.collectives import CollectiveConstants
 from simnet.spec.load import load_topology
@@ -79,6 +82,7 @@ def simulate_collective(
     launch: str = "multi_process",
     routing: Routing | None = None,
     seed: int = 0,
+    parts: str = EQUAL,
 ) -> CollectiveTable:
     """Return what nccl-tests would print for a collective, or equal ones together, that have the machine to themselves.
 
@@ -101,6 +105,8 @@ def simulate_collective(
         How the benchmark starts a call: multi_process, single_process, torch or unknown.
     routing, seed
         Of the scale-out network; the topology's own unless given.
+    parts
+        Parts of an all-to-all-v: ``"equal"``, ``"zipf:1.2"``, a number for each rank, or a CSV file.
 
     Raises
     ------
@@ -117,6 +123,7 @@ def simulate_collective(
     constants = constants_of_cluster(cluster)
     chosen = ranks if not isinstance(ranks, str | int) else parse_ranks(str(ranks), cluster.gpu_domain, where="ranks")
     groups = np.array(split_ranks(chosen, split), dtype=np.int32)
+    matrix = _parts(op, parts, groups.shape[1])
     fabric = cluster.compile(routing=routing, seed=seed)
     rows = collective_table(
         fabric,
@@ -126,6 +133,7 @@ def simulate_collective(
         constants=constants,
         algorithm=algorithm,
         launch=launch,
+        parts=matrix,
     )
     shapes = Known().shapes(fabric, groups)
     machine = shapes[0].machine
@@ -140,7 +148,12 @@ def simulate_collective(
         nccl_version=constants.nccl_version,
         routing=routing or cluster.spec.routing,
         rows=rows,
-        notes=(*_apart(rows), *_trees(shapes, rows), *_notes(machine, groups.size, rows, constants, launch)),
+        notes=(
+            *_imbalance(matrix),
+            *_apart(rows),
+            *_trees(shapes, rows),
+            *_notes(machine, groups.size, rows, constants, launch),
+        ),
     )
 
 
@@ -174,6 +187,26 @@ def _apart(rows: Sequence[CollectiveRow]) -> Iterator[str]:
         yield (
             f"times are means of communicators that run together; at {size} the slowest takes "
             f"{format_time(worst.slowest_s)}, the mean is {format_time(worst.time_s)}"
+        )
+
+
+def _parts(op: str, parts: str, num_ranks: int) -> Float64 | None:
+    if parts == EQUAL:
+        return None
+    if names.operation(op) != names.ALL_TO_ALL_V:
+        raise SpecError(
+            Problem(where="--parts", message=f"{op} has equal parts", found=f'"{parts}"', allowed=names.ALL_TO_ALL_V)
+        )
+    return parse_parts(parts, num_ranks)
+
+
+def _imbalance(parts: Float64 | None) -> Iterator[str]:
+    """Yield how unequal the parts of an all-to-all-v are."""
+    if parts is not None:
+        sent, received = (parts.sum(axis=axis) for axis in (1, 0))
+        yield (
+            f"the busiest rank receives {received.max() / received.mean():.2f} times and sends "
+            f"{sent.max() / sent.mean():.2f} times the mean; sizes are the buffer of the largest sender"
         )
 
 

@@ -51,6 +51,7 @@ def _outcome(case: CollectiveCase, built: dict[str, Cluster]) -> CollectiveOutco
             sizes=call.sizes,
             algorithm=call.algorithm,
             launch=call.launch,
+            parts=call.parts,
             routing=case.routing,
             seed=case.seed,
         )

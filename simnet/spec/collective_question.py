@@ -30,6 +30,8 @@ class CollectiveCallSpec(SpecModel):
     """What runs; ``auto`` takes what NCCL's tuner would."""
     launch: str = "multi_process"
     """How the benchmark starts a call."""
+    parts: str = "equal"
+    """Parts of an all-to-all-v: ``equal``, ``zipf:EXPONENT``, a number for each rank, or a CSV file."""
 
 
 class CollectiveBody(SpecModel):

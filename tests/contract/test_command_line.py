@@ -18,6 +18,7 @@ VERBS = {
         "--sizes",
         "--algorithm",
         "--launch",
+        "--parts",
         "--routing",
         "--set",
         "--json",

@@ -70,6 +70,14 @@ def test_the_table_fits_eighty_columns_and_says_why(capsys, monkeypatch):
     assert any("the tuner's quickest" in line for line in lines)
 
 
+def test_an_uneven_all_to_all_says_how_uneven(capsys):
+    # Zipf with exponent 1 over eight ranks: the first gets 1 / H(8) = 0.368 of everything, 2.94 times the mean.
+    words = ("hgx-h100", "--set", "nodes=1", "--sizes", "1GiB", "--op", "all_to_all_v")
+    even, uneven = (table(capsys, *words, "--parts", parts) for parts in ("equal", "zipf:1"))
+    assert uneven["notes"][0].startswith("the busiest rank receives 2.94 times and sends 1.00 times the mean")
+    assert uneven["rows"][0]["time_s"] / even["rows"][0]["time_s"] == pytest.approx(2.94, rel=0.03)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -82,6 +90,9 @@ def test_the_table_fits_eighty_columns_and_says_why(capsys, monkeypatch):
         (("--sizes", "1GiB:1MiB"), "no range of sizes"),
         (("--launch", "mpi"), "no such way of launching"),
         (("--routing", "hot-potato"), "no routing of that name"),
+        (("--parts", "zipf:1"), "all_reduce has equal parts"),
+        (("--op", "alltoallv", "--parts", "1,2,3"), "parts are one for each rank"),
+        (("--op", "alltoallv", "--algorithm", "ring"), "all_to_all_v has no such algorithm"),
     ],
 )
 def test_what_there_is_not_is_one_error(capsys, words, message):

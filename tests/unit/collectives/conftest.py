@@ -76,7 +76,7 @@ class TinyFabric:
         )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_fabric() -> Callable[..., TinyFabric]:
     def make(
         *,

@@ -243,6 +243,20 @@ def test_sendrecv_sends_one_message_from_each_rank_and_one_over_each_nodes_nic(m
         assert moved[fabric.first[4] :].any() == (algorithm == "pairwise_no_pxn")
 
 
+def test_broadcast_takes_a_hop_for_every_rank_behind_the_root_and_its_bytes_once(make_fabric):
+    # Two nodes of eight, a chain of 15 hops: 14 x 1.3 x 3.4 us over NVLink, one of 14 us between nodes, base 8.4 us.
+    # Over NVLink each GPU but one of a node sends in each of the channels (7/8), over NICs an eighth: 8 x 50 GB/s x
+    # 0.96 beats 450 GB/s x 0.815 x 8/7, and the last slices of 8 channels, at most S/32, are copied out.
+    fabric = make_fabric(domains=2)
+    tasks = lower(fabric, "broadcast", np.arange(16), GIB, constants=HOPPER, algorithm="ring", excluded=("ll", "ll128"))
+    rate = min(8 * 50e9 * 0.96, 450e9 * 0.815 * 8 / 7)
+    hops_s = 8.4e-6 + 14 * 1.3 * 3.4e-6 + 14e-6
+    time = uncontended_time_s(tasks, usable_capacity(fabric, HOPPER))
+    assert time == pytest.approx(hops_s + GIB / rate + 8 * 2**20 / rate, rel=1e-9)
+    moved = payload_bytes(tasks, len(fabric.capacity_bytes_per_s))
+    assert moved[fabric.first[2] : fabric.first[2] + 16] == pytest.approx([GIB / 8] * 8 + [0.0] * 8)
+
+
 def test_sendrecv_runs_at_one_port():
     # nccl-tests count the message for both bandwidths; one NIC of 50 GB/s carries it.
     assert names.bus_factor("sendrecv", 16) == 1.0

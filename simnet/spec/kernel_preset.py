@@ -81,6 +81,11 @@ class KernelPreset(SpecModel):
     assumptions: tuple[str, ...] = ()
     """What was taken from a sibling or assumed, in words."""
 
+    @property
+    def streaming_bytes_per_s(self) -> float:
+        """HBM bandwidth of a kernel that only streams [B/s]."""
+        return self.hbm_bytes_per_s * self.memory_efficiency * self.memory_speedup
+
     def of_stack(self, *, slowdown: float, attention_share: float, cast_share: float) -> KernelPreset:
         """Return the preset with kernels that take *slowdown* times as long, casts of a share of the bytes.
 

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from simnet.spec.base import Count, Ref, Rule, SpecModel, Whole, broken
 from simnet.spec.bounds import MAX_GPUS, MAX_LAYERS, MAX_TOTAL
+from simnet.spec.kernels import KernelsSpec
 from simnet.spec.model import ModelSpec
 from simnet.spec.sharding import PARAMETER_SHARDINGS, FsdpSpec, Sharding
 
@@ -174,6 +175,8 @@ class WorkloadSpec(SpecModel):
     """With an 8-bit precision, keep and gather the layers' weights in 8 bit only; no effect in 16 bit."""
     overlap: OverlapSpec = OverlapSpec()
     """What runs beside compute."""
+    kernels: KernelsSpec | None = None
+    """What-ifs about kernels, such as ``{attention: {speedup: 1.8}}``; as calibrated unless given."""
     cuda_graphs: bool = False
     """Whether layers are launched as CUDA graphs."""
     rank_order: str = Field(default="tp-cp-dp-pp", pattern=r"^[tcdp]p(-[tcdp]p){3}$")

@@ -100,14 +100,14 @@ def chunk_times(
 
 
 def job_preset(workload: WorkloadSpec, gpu: GpuPart, constants: ComputePart | None = None) -> KernelPreset:
-    """Return the kernel constants of *gpu* for *workload*: its precision, software, stack and attention kernel.
+    """Return the kernel constants of *gpu* for *workload*: its precision, software, stack, kernels and what-ifs.
 
     Raises
     ------
     SpecError
         As :func:`simnet.spec.compute.load_preset`.
     """
-    return load_preset(
+    preset = load_preset(
         gpu,
         workload.precision,
         software_date=workload.software_date,
@@ -115,6 +115,7 @@ def job_preset(workload: WorkloadSpec, gpu: GpuPart, constants: ComputePart | No
         attention_kernel=workload.attention_kernel,
         constants=constants,
     )
+    return preset if workload.kernels is None else workload.kernels.apply(preset)
 
 
 def optimizer_time(
@@ -155,7 +156,7 @@ def optimizer_time(
     clear = gradient_bytes(workload) * (shard if workload.shards_parameters else parameters)
     quantise = preset.cast_bytes_per_element * matrix_parameters
     num_bytes = preset.optimizer_bytes_per_parameter * shard + clear + quantise
-    busy_s = num_bytes / (preset.hbm_bytes_per_s * preset.memory_efficiency)
+    busy_s = num_bytes / preset.streaming_bytes_per_s
     return busy_s + preset.step_overhead_s + preset.contention_share_dp * dp_beside_s
 
 
@@ -197,7 +198,7 @@ def _sharded_copies_s(workload: WorkloadSpec, preset: KernelPreset, kind: ChunkK
     width = 2 * BF16_BYTES if is_gathered else 0
     width += BF16_BYTES + gradient_bytes(workload) if is_backward else 0
     num_bytes = preset.sharded_copy_share * width * count / workload.parallelism.tp
-    return num_bytes / (preset.hbm_bytes_per_s * preset.memory_efficiency)
+    return num_bytes / preset.streaming_bytes_per_s
 
 
 def _contention_s(

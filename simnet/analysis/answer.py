@@ -88,6 +88,64 @@ class ScalingCurve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimVerdict:
+    """One claim about one case.
+
+    Parameters
+    ----------
+    case : the case that it is about.
+    tokens_per_s : as claimed [tokens/s].
+    gpus_per_node : GPUs of a node of the machine, the other unit that a claim may mean.
+    mfu_per_gpu, mfu_per_node : model FLOPs over the dense peak if the claim is of one GPU, or of one node
+        (fractions); above 1 is impossible.
+    predicted_tokens_per_s : of one GPU [tokens/s].
+    sustained_mfu : what the best measured matrix products of the chip sustain, without any other work (fraction).
+    verdict_per_gpu, verdict_per_node : ``impossible`` beyond the peak, ``more than measured kernels sustain``, or
+        ``plausible``.
+    """
+
+    case: str
+    tokens_per_s: float
+    gpus_per_node: int
+    mfu_per_gpu: float
+    mfu_per_node: float
+    predicted_tokens_per_s: float
+    sustained_mfu: float
+    verdict_per_gpu: str
+    verdict_per_node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """One change: its name, the case behind it, and how many times the throughput grew with it."""
+
+    name: str
+    case: str
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Throughput of a GPU in one case over another's, as a product.
+
+    Parameters
+    ----------
+    start : case from which the changes start.
+    factors : the changes in order; their product is ``predicted``.
+    predicted : ratio of the last case to the first.
+    claimed : ratio of the claims about both, NaN without them.
+    remainder : claimed over predicted: what no change explains, network and whatever the cases leave alike; NaN
+        without claims.
+    """
+
+    start: str
+    factors: tuple[Factor, ...]
+    predicted: float
+    claimed: float = math.nan
+    remainder: float = math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What the scenario's question comes to.
 
@@ -96,6 +154,8 @@ class Answer:
     headline : one or two sentences that a buyer understands, numbers included.
     details : further sentences, most important first.
     references : case to compare each case with, by name; cases without one are left out.
+    claims : verdicts on the scenario's claims.
+    split : a ratio of throughputs as a product of its causes, where the scenario asks for it.
     """
 
     headline: str
@@ -104,3 +164,5 @@ class Answer:
     tapers: tuple[TaperCurve, ...] = ()
     scaling: tuple[ScalingCurve, ...] = ()
     references: Mapping[str, str] = field(default_factory=dict)
+    claims: tuple[ClaimVerdict, ...] = ()
+    split: Split | None = None

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from simnet.analysis.answer import Answer, Knee, TaperCurve
+from simnet.analysis.claims import claim_sentence, judge_claims
 from simnet.analysis.curves import percent, reference_of, scaling_curves, taper_curves
 from simnet.analysis.result import Result
+from simnet.analysis.split import split_ratio, split_sentence
 from simnet.units import format_money, format_power
 
 EQUAL_SCALE = 0.1
@@ -29,6 +31,9 @@ def answer_question(
     knee_path: str = "",
     losses: Sequence[float] = (),
     baselines: Mapping[str, str] | None = None,
+    claims: Mapping[str, float] | None = None,
+    sustained: Mapping[str, float] | None = None,
+    split: tuple[str, Mapping[str, str]] | None = None,
 ) -> Answer:
     """Tell what the cases say together.
 
@@ -42,11 +47,21 @@ def answer_question(
         Losses of step time at which to look (fractions).
     baselines
         Variant to compare with, by variant.
+    claims
+        Throughputs that somebody claims, by variant [tokens/s].
+    sustained
+        Share of the peak that measured matrix products sustain, by variant (fractions).
+    split
+        Variant from which a ratio of throughputs starts, and the variants through which it goes, by the change.
     """
+    verdicts = judge_claims(claims or {}, results, sustained or {})
+    causes = split_ratio(*split, results, claims or {}) if split is not None else None
     tapers = (
         taper_curves(results, path=knee_path, losses=losses, baselines=baselines or {}) if knee_path and losses else ()
     )
     sentences = [
+        *([split_sentence(causes)] if causes is not None else []),
+        *(claim_sentence(verdict, results) for verdict in verdicts),
         *(_headline(curve) for curve in tapers[:1]),
         *(_bill_sentence(curve) for curve in tapers[:1] if curve.reference_bill is not None),
         *(_taper_sentence(curve) for curve in tapers),
@@ -63,6 +78,8 @@ def answer_question(
         tapers=tapers,
         scaling=scaling_curves(results),
         references=_references(results, baselines or {}),
+        claims=verdicts,
+        split=causes,
     )
 
 

@@ -132,6 +132,7 @@ def _finished(
 ) -> _Run:
     from simnet.analysis.question import answer_question
     from simnet.analysis.result import Result
+    from simnet.runner.sustained import sustained_shares
 
     results = tuple(outcome for outcome in outcomes if isinstance(outcome, Result))
     failures = tuple(outcome for outcome in outcomes if not isinstance(outcome, Result))
@@ -142,6 +143,9 @@ def _finished(
             knee_path=knee.path if knee else "",
             losses=knee.losses if knee else (),
             baselines=knee.baselines(scenario.variants) if knee else {},
+            claims=scenario.claims,
+            sustained=sustained_shares(cases) if scenario.claims else {},
+            split=(scenario.split.start, scenario.split.through) if scenario.split else None,
         )
         if results
         else None

@@ -45,6 +45,15 @@ class KneeSpec(SpecModel):
         return dict.fromkeys(variants, self.baseline) if self.baseline else {}
 
 
+class SplitSpec(SpecModel):
+    """A ratio of throughputs to take apart: from one variant through others, each with one more change."""
+
+    start: str
+    """Variant from which the ratio starts."""
+    through: Annotated[dict[str, str], Field(min_length=1)]
+    """Name of each change, and the variant that has it beside all before, ``{the chip: b200, kernels: b200-tuned}``."""
+
+
 class CaseBody(SpecModel):
     """What one simulation needs; each of these keys may stand in a scenario and again in its variants."""
 
@@ -103,6 +112,11 @@ class ScenarioSpec(SpecModel):
     knee: KneeSpec | None = None
     """Which curve to search for its knee."""
 
+    claims: dict[str, Annotated[float, Field(gt=0, le=MAX_TOTAL)]] = Field(default_factory=dict)
+    """Throughput that somebody claims for a variant [tokens/s]; judged as of one GPU and as of one node."""
+    split: SplitSpec | None = None
+    """Which ratio of throughputs to take apart."""
+
     _cases: tuple[CaseSpec, ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
@@ -113,6 +127,7 @@ class ScenarioSpec(SpecModel):
             raise broken(
                 Rule(message="knee.path is not varied", keys=("knee.path",), found=self.knee.path, allowed=allowed)
             )
+        self._check_variants()
         baseline = self.knee.baseline if self.knee is not None else ""
         named = {*baseline, *baseline.values()} if isinstance(baseline, dict) else {baseline} - {""}
         strangers = sorted(named - set(self.variants))
@@ -123,6 +138,18 @@ class ScenarioSpec(SpecModel):
                 Rule(message="knee.baseline is no variant", keys=("knee.baseline",), found=found, allowed=allowed)
             )
         return self
+
+    def _check_variants(self) -> None:
+        """Refuse claims and splits about variants that there are not."""
+        split = {self.split.start, *self.split.through.values()} if self.split is not None else set()
+        allowed = ", ".join(self.variants) or "a scenario with variants"
+        rules = [
+            Rule(message=f"{key} names no variant", keys=(key,), found=", ".join(sorted(strangers)), allowed=allowed)
+            for key, named in (("claims", set(self.claims)), ("split", split))
+            if (strangers := named - set(self.variants))
+        ]
+        if rules:
+            raise broken(*rules)
 
 
 class CaseSpec(CaseBody):

@@ -52,7 +52,7 @@ def kernel_time(kernel: Kernel, preset: KernelPreset, *, is_backward: bool = Fal
     else:
         num_bytes = kernel.num_bytes
     memory_floor_s = num_bytes / preset.hbm_bytes_per_s
-    memory_s = num_bytes / preset.streaming_bytes_per_s
+    memory_s = memory_floor_s / preset.memory_efficiency / preset.memory_speedup
     if kernel.unit in (Unit.MEMORY, Unit.CAST):
         matrix_floor_s = matrix_s = 0.0
     elif kernel.unit is Unit.ATTENTION:

@@ -1,0 +1,79 @@
+"""What a claimed throughput would need, and whether that is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from simnet.analysis.answer import ClaimVerdict
+from simnet.analysis.curves import percent
+from simnet.analysis.result import Result
+
+IMPOSSIBLE, UNHEARD, PLAUSIBLE = "impossible", "more than measured kernels sustain", "plausible"
+
+
+def judge_claims(
+    claims: Mapping[str, float], results: Sequence[Result], sustained: Mapping[str, float]
+) -> tuple[ClaimVerdict, ...]:
+    """Return the verdict on each claim, about the first case of its variant.
+
+    Parameters
+    ----------
+    claims
+        Tokens per second by variant.
+    results
+        The cases.
+    sustained
+        Share of the dense peak that the best measured matrix products of each variant sustain (fractions).
+    """
+    first: dict[str, Result] = {}
+    for result in results:
+        first.setdefault(result.variant, result)
+    return tuple(
+        _verdict(first[variant], rate, sustained.get(variant, 1.0))
+        for variant, rate in claims.items()
+        if variant in first
+    )
+
+
+def claim_sentence(verdict: ClaimVerdict, results: Sequence[Result]) -> str:
+    """Tell a verdict, with the arithmetic behind it."""
+    gpu = next(result.gpu for result in results if result.name == verdict.case)
+    start = f"{verdict.case}: {verdict.tokens_per_s:,.0f} tokens/s of one {gpu} would be "
+    if verdict.verdict_per_gpu == IMPOSSIBLE:
+        head = f"{start}{verdict.mfu_per_gpu:.1f} times its dense peak: impossible"
+    else:
+        head = f"{start}{verdict.mfu_per_gpu:.0%} MFU: {verdict.verdict_per_gpu}"
+    if verdict.verdict_per_gpu == PLAUSIBLE:
+        return f"{head} ({_beside(verdict, 1)})."
+    each = verdict.tokens_per_s / verdict.gpus_per_node
+    tail = f"of a node of {verdict.gpus_per_node} it is {each:,.0f} tokens/s/GPU, {verdict.mfu_per_node:.0%} MFU"
+    return f"{head}; {tail}: {verdict.verdict_per_node} ({_beside(verdict, verdict.gpus_per_node)})."
+
+
+def _beside(verdict: ClaimVerdict, gpus: int) -> str:
+    off = verdict.tokens_per_s / gpus / verdict.predicted_tokens_per_s - 1
+    side = "above" if off > 0 else "below"
+    return f"{percent(abs(off))} {side} the predicted {verdict.predicted_tokens_per_s:,.0f}"
+
+
+def _verdict(result: Result, tokens_per_s: float, sustained: float) -> ClaimVerdict:
+    gpus, nodes = (result.census.get(key) for key in ("gpus", "nodes"))
+    per_node = round(gpus / nodes) if isinstance(gpus, int) and isinstance(nodes, int) and nodes else 1
+    ratio = tokens_per_s / result.tokens_per_s_per_gpu
+    return ClaimVerdict(
+        case=result.name,
+        tokens_per_s=tokens_per_s,
+        gpus_per_node=per_node,
+        mfu_per_gpu=result.mfu * ratio,
+        mfu_per_node=result.mfu * ratio / per_node,
+        predicted_tokens_per_s=result.tokens_per_s_per_gpu,
+        sustained_mfu=sustained,
+        verdict_per_gpu=_word(result.mfu * ratio, sustained),
+        verdict_per_node=_word(result.mfu * ratio / per_node, sustained),
+    )
+
+
+def _word(mfu: float, sustained: float) -> str:
+    if mfu > 1:
+        return IMPOSSIBLE
+    return UNHEARD if mfu > sustained else PLAUSIBLE

@@ -20,6 +20,7 @@ from simnet.units import format_time
 
 _SIMPLE_ONLY = (names.NVLS, names.NVLS_TREE, names.COLLNET, names.COLLNET_CHAIN)
 _IN_NETWORK = (names.COLLNET, names.COLLNET_CHAIN)
+_GATHERS = (names.PAT, names.COLLNET)
 _RING_PLATEAU_BYTES = 64  # per channel and rank; from here on the tuner charges a ring of several nodes more latency
 
 
@@ -94,9 +95,9 @@ def candidates(op: str, machine: Machine, constants: CollectiveConstants) -> lis
     found: list[tuple[str, Protocol]] = [(names.RING, protocol) for protocol in PROTOCOLS]
     if op == names.ALL_REDUCE:
         found += [(names.TREE, protocol) for protocol in PROTOCOLS]
-        found += [(name, "simple") for name in _SIMPLE_ONLY if not _obstacle(name, machine, constants)]
-    if op in (names.ALL_GATHER, names.REDUCE_SCATTER) and not _obstacle(names.PAT, machine, constants):
-        found.append((names.PAT, "simple"))
+        found += [(name, "simple") for name in _SIMPLE_ONLY if not _obstacle(op, name, machine, constants)]
+    if op in (names.ALL_GATHER, names.REDUCE_SCATTER):
+        found += [(name, "simple") for name in _GATHERS if not _obstacle(op, name, machine, constants)]
     return found
 
 
@@ -143,7 +144,7 @@ def _tuner_algbw(
     if algorithm == names.TREE:
         return _tree_bus(protocol, machine, constants) / 2
     if algorithm in _IN_NETWORK:
-        return _collnet_algbw(algorithm, machine, constants)
+        return _collnet_algbw(op, algorithm, machine, constants)
     if algorithm == names.SYMMETRIC:
         return symmetric_bytes_per_s(op, protocol, machine, constants)
     bus = math.inf
@@ -156,7 +157,10 @@ def _tuner_algbw(
     return bus / names.bus_factor(op, machine.num_ranks)
 
 
-def _collnet_algbw(algorithm: str, machine: Machine, constants: CollectiveConstants) -> float:
+def _collnet_algbw(op: str, algorithm: str, machine: Machine, constants: CollectiveConstants) -> float:
+    if op != names.ALL_REDUCE:
+        between = _network_bus(machine, constants) * constants.in_network.tuner_gather_share.si
+        return min(_collnet_bus(machine, constants), between)
     if algorithm == names.COLLNET_CHAIN:
         return _collnet_bus(machine, constants) / 2
     share = machine.max_local / machine.num_heads  # ranks for each NIC, of which the tuner counts half beyond one
@@ -218,15 +222,23 @@ def _nvls_bus(algorithm: str, machine: Machine, constants: CollectiveConstants) 
     return machine.num_heads * min(inside, between, limit)
 
 
-def _obstacle(algorithm: str, machine: Machine, constants: CollectiveConstants) -> str:
+def _obstacle(op: str, algorithm: str, machine: Machine, constants: CollectiveConstants) -> str:
     """Return why an algorithm cannot run on a machine; empty if it can."""
     if algorithm in (names.NVLS, names.NVLS_TREE):
         return _nvls_obstacle(algorithm, machine, constants)
     if algorithm in _IN_NETWORK:
-        return "all ranks lie in one node" if machine.num_nodes == 1 else machine.no_reduction
+        return _network_obstacle(op, machine)
     if algorithm == names.SYMMETRIC:
         return _symmetric_obstacle(machine, constants)
     return _shape_obstacle(algorithm, machine)
+
+
+def _network_obstacle(op: str, machine: Machine) -> str:
+    if machine.num_nodes == 1:
+        return "all ranks lie in one node"
+    if op != names.ALL_REDUCE and not machine.num_heads == machine.max_local == machine.min_local:
+        return f"NCCL wants a NIC for each rank, and nodes of {machine.max_local} ranks use {machine.num_heads}"
+    return machine.no_reduction
 
 
 def _shape_obstacle(algorithm: str, machine: Machine) -> str:
@@ -260,9 +272,11 @@ def _nvls_obstacle(algorithm: str, machine: Machine, constants: CollectiveConsta
 
 
 def _check_can_run(op: str, algorithm: str, machine: Machine, constants: CollectiveConstants) -> None:
-    obstacle = _obstacle(algorithm, machine, constants)
+    obstacle = _obstacle(op, algorithm, machine, constants)
     if obstacle:
-        able = [name for name in names.ALGORITHMS[op] if name != algorithm and not _obstacle(name, machine, constants)]
+        able = [
+            name for name in names.ALGORITHMS[op] if name != algorithm and not _obstacle(op, name, machine, constants)
+        ]
         raise SpecError(
             Problem(
                 message=f"{algorithm} cannot run {op} here: {obstacle}",
@@ -273,9 +287,9 @@ def _check_can_run(op: str, algorithm: str, machine: Machine, constants: Collect
 
 
 def _no_reduction(op: str, algorithm: str, machine: Machine) -> str:
-    """Return why switches that could reduce do not, for the choice of an all-reduce over several nodes."""
+    """Return why switches that could reduce do not, for a choice over several nodes in which they might have."""
     is_silent = machine.no_reduction in ("", REDUCTION_OFF) or machine.num_nodes == 1
-    if is_silent or op != names.ALL_REDUCE or algorithm != names.AUTO:
+    if is_silent or names.COLLNET not in names.ALGORITHMS[op] or algorithm != names.AUTO:
         return ""
     return f"; no reduction in the network: {machine.no_reduction}"
 

@@ -174,7 +174,7 @@ def wire_bound_s(op: str, machine: Machine, size_bytes: ArrayLike, *, algorithm:
         node_share = names.bus_factor(op, num_nodes)
         if op in (names.ALL_TO_ALL, names.ALL_TO_ALL_V):
             node_share = machine.min_local * (num_ranks - machine.max_local) / num_ranks
-        elif in_network:
+        elif in_network and op == names.ALL_REDUCE:
             node_share = 1.0
         elif op not in (names.BROADCAST, names.SENDRECV) and machine.min_local != machine.max_local:
             node_share = 1 - machine.max_local / num_ranks

@@ -51,7 +51,7 @@ def edges_of(all_edges: Edges, group: int) -> Edges:
 
 def edge_form(op: str, algorithm: str) -> tuple[object, ...]:
     """Return what the edges follow from beside the groups; operations of one form have the same edges."""
-    if algorithm in (names.TREE, names.NVLS, names.NVLS_TREE, names.COLLNET, names.COLLNET_CHAIN):
+    if algorithm in (names.TREE, names.NVLS, names.NVLS_TREE, names.COLLNET_CHAIN):
         return (algorithm,)
     if algorithm == names.RING:
         return (algorithm, op == names.BROADCAST)
@@ -93,13 +93,16 @@ def _nvls_tree(op: str, groups: Groups) -> tuple[Edges, Edges]:
 
 
 def _exchange(op: str, groups: Groups) -> tuple[Edges, Edges]:
-    """Send every head its part and get it back from it, reduced; between nodes trees carry the bytes, not edges."""
-    del op
+    """Send every head its part and get it back from it, reduced; between nodes trees carry the bytes, not edges.
+
+    A gather has the second half of it alone, a scatter the first.
+    """
     group, src, dst, is_near = _all_pairs(groups)
     heads = spoken(groups.head, groups.relays).reshape(groups.num_groups, -1)
     is_head = (groups.gpu[:, :, None] == heads[:, None, :]).any(axis=2)
     first, second = np.nonzero(~np.eye(groups.num_ranks, dtype=bool))
-    load = (is_head[:, second].astype(float) + is_head[:, first]).ravel() / max(1, groups.num_heads)
+    to_heads, from_heads = float(op != names.ALL_GATHER), float(op != names.REDUCE_SCATTER)
+    load = (is_head[:, second] * to_heads + is_head[:, first] * from_heads).ravel() / max(1, groups.num_heads)
     keep = is_near & (load > 0)
     return Edges(group=group[keep], src=src[keep], dst=dst[keep], load=load[keep]), _none()
 

@@ -55,7 +55,7 @@ class Shape:
         if known is None:
             known = _traffic(fabric, op, algorithm, self.groups)
             if reduces_in_network(algorithm, self.groups.num_nodes):
-                known = replace(known, part=with_trees(known.part, self.trees))
+                known = replace(known, part=with_trees(op, known.part, self.trees, self.groups.num_ranks))
             self._traffic[form] = known
         return known
 

@@ -72,8 +72,9 @@ def _nvls_tree(op: str, machine: Machine) -> Loads:
 
 def _collnet(op: str, machine: Machine) -> Loads:
     """Count the GPU beside a NIC: it sends its reduced part to all others, and the other heads' parts to these."""
-    del op
     others = machine.max_local - 1
+    if op != names.ALL_REDUCE:  # one half of the exchange, and NCCL wants a NIC for each rank
+        return Loads(size_factor=1.0, nvlink=others / machine.max_local, nic=_per_nic(machine, 1.0))
     nvlink = (others + max(0, min(others, machine.num_heads - 1))) / machine.num_heads if others else 0.0
     return Loads(size_factor=1.0, nvlink=nvlink, nic=_per_nic(machine, 1.0))
 

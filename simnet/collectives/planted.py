@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from simnet.collectives import names
 from simnet.collectives.fabric_like import Float64, Int64
 from simnet.collectives.groups import Groups
 from simnet.collectives.relays import spoken
@@ -67,11 +68,20 @@ def plant(book: TreeBook, groups: Groups) -> Planted:
     )
 
 
-def with_trees(part: Entries, trees: Trees) -> Entries:
-    """Return the entries of tasks with their trees' cables, each of which carries its share of the bytes once."""
+def with_trees(op: str, part: Entries, trees: Trees, num_ranks: int) -> Entries:
+    """Return the entries of tasks with their trees' cables and what each of these carries per task byte.
+
+    Every cable carries a NIC's share of an all-reduce once up and once down. A gather goes up as
+    the shards of the ranks below and comes down whole, a scatter the other way round.
+    """
     number = np.array([sum(len(tree.resource) for tree in own) for own in trees], dtype=np.int64)
     resource = np.array([link for own in trees for tree in own for link in tree.resource], dtype=np.int32)
-    coef = np.repeat([1 / len(own) for own in trees], number)
+    whole = np.repeat([1 / len(own) for own in trees], number)
+    shards = np.array([below / num_ranks for own in trees for tree in own for below in tree.below * 2])
+    is_up = np.array([way for own in trees for tree in own for way in (True, False) for _ in tree.up], dtype=bool)
+    coef = whole
+    if op != names.ALL_REDUCE:
+        coef = np.where(is_up == (op == names.ALL_GATHER), shards, whole)
     group = np.arange(len(trees))
     task = np.concatenate((np.repeat(group, np.diff(part.indptr)), np.repeat(group, number)))
     order = np.argsort(task, kind="stable")

@@ -177,6 +177,8 @@ class InNetworkConstants(SpecModel):
 
     efficiency: Constant
     """Payload per wire byte of a reduction tree."""
+    tuner_gather_share: Constant
+    """Share of the NICs' rate that the tuner grants a gather or scatter."""
     stages: Constant
     """Stages of the pipeline that must fill."""
     chunk: Table

@@ -1,7 +1,7 @@
 """Reduction trees in the switches (SHARP): where they grow on the real cables, and how many there is room for.
 
-A tree has one root; each of its cables carries every byte once up, already summed, and once down,
-whatever the number of GPUs below. Each cable is held by a tree of its own, as streaming aggregation
+A tree has one root; each of its cables carries every byte of an all-reduce once up, already summed,
+and once down, whatever the number of GPUs below. Each cable is held by a tree of its own, as streaming aggregation
 is; the switch parts say how many trees a port, a switch and a network hold at a time.
 """
 
@@ -25,12 +25,21 @@ class ReductionTree:
     """Switches of the tree."""
     num_tiers: int
     """Switches on the way from a NIC to the root."""
-    resource: tuple[int, ...]
-    """Resources of all its cables, up and down; each carries every byte of the tree once."""
+    up: tuple[int, ...]
+    """Resources of all its cables upwards."""
+    down: tuple[int, ...]
+    """The same downwards, in the same order."""
+    below: tuple[int, ...]
+    """GPUs below each of them."""
     bytes_per_s: float
     """Rate of its narrowest cable [bytes/s]."""
     latency_s: float
     """From the farthest GPU up to the root and down again [s]."""
+
+    @property
+    def resource(self) -> tuple[int, ...]:
+        """Return the resources of all its cables, upwards and downwards."""
+        return self.up + self.down
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +218,14 @@ class TreeBook:
         self._switches.update(switches)
         self._num_trees += 1
         ways = [list(_way(port, parent)) for port in ports]
+        below = Counter(rung.port for way in ways for rung in way)
         return ReductionTree(
             root=self.ladder.name(root),
             num_switches=len(switches),
             num_tiers=max(map(len, ways)),
-            resource=tuple(resource for rung in rungs for resource in (*rung.up, *rung.down)),
+            up=tuple(resource for rung in rungs for resource in rung.up),
+            down=tuple(resource for rung in rungs for resource in reversed(rung.down)),
+            below=tuple(below[rung.port] for rung in rungs for _ in rung.up),
             bytes_per_s=min(rung.bytes_per_s for rung in rungs),
             latency_s=max(sum(rung.up_s for rung in way) for way in ways)
             + max(sum(rung.down_s for rung in way) for way in ways),

@@ -228,3 +228,44 @@ def test_nodes_without_a_way_to_each_other_have_no_path():
 def test_the_table_tells_the_trees_and_their_roots():
     table = simulate_collective(machine(nodes=64), ranks=512, sizes="1GiB", algorithm="collnet")
     assert any("8 reduction trees: 24 switches in 2 tiers, rooted at spine0, spine1" in note for note in table.notes)
+
+
+@pytest.mark.parametrize("nodes", [4, 64])
+@pytest.mark.parametrize(("op", "whole"), [("all_gather", 1), ("reduce_scatter", 0)])
+def test_a_gather_goes_up_as_shards_and_comes_down_whole_and_a_scatter_the_other_way(op, whole, nodes):
+    """One eighth of the buffer on a rail, of which each of N ranks has one part in N."""
+    fabric = machine(nodes=nodes).compile()
+    tasks = lower(fabric, op, np.arange(8 * nodes), GIB, constants=HOPPER, algorithm="collnet")
+    moved = moved_by_class(fabric, tasks)
+    assert moved["nic_leaf", whole] == pytest.approx(GIB / 8)
+    assert moved["nic_leaf", 1 - whole] == pytest.approx(GIB / 8 / nodes)
+    assert moved["nvlink", 0] == pytest.approx(7 / 8 * GIB)
+    if nodes == 64:  # 32 nodes below each of two leaves
+        assert moved["leaf_spine", whole] == pytest.approx(GIB / 8)
+        assert moved["leaf_spine", 1 - whole] == pytest.approx(GIB / 8 / 2)
+
+
+@pytest.mark.parametrize("op", ["all_gather", "reduce_scatter"])
+@pytest.mark.parametrize("nodes", [2, 64])
+@pytest.mark.parametrize("size", [64.0, 2.0**20, GIB])
+def test_closed_form_of_gathers_equals_the_task_alone_on_the_fabric(op, nodes, size):
+    fabric, known = machine(nodes=nodes).compile(), Known()
+    ranks = np.arange(8 * nodes)
+    (shape,) = known.shapes(fabric, ranks[None, :])
+    tasks = lower(fabric, op, ranks, size, constants=HOPPER, algorithm="collnet", known=known)
+    part = terms(op, "collnet", "simple", shape.machine, size, HOPPER)
+    assert uncontended_time_s(tasks, usable_capacity(fabric, HOPPER)) == pytest.approx(part.time_s, rel=1e-9)
+    time_s(op, "collnet", "simple", shape.machine, size, HOPPER)
+
+
+def test_gathers_want_a_nic_for_each_rank():
+    with pytest.raises(SpecError, match="a NIC for each rank, and nodes of 8 ranks use 4"):
+        simulate_collective(machine(nodes=2, node__nics=4), "all_gather", ranks=16, sizes="1MiB", algorithm="collnet")
+
+
+def test_nccl_gathers_over_trees_where_a_ring_is_slow_and_over_rings_where_bytes_count():
+    """On 64 nodes a ring of 512 ranks pays its latency; at 16 GiB its NICs move more than reduction trees."""
+    cluster = machine(nodes=64)
+    small, large = (simulate_collective(cluster, "all_gather", sizes=size).rows[0] for size in ("1MiB", "16GiB"))
+    assert (small.algorithm, large.algorithm) == ("collnet", "ring")
+    assert small.time_s < simulate_collective(cluster, "all_gather", sizes="1MiB", algorithm="ring").rows[0].time_s

@@ -125,6 +125,9 @@ def collective(  # noqa: PLR0913 (as many arguments as the command has options)
     parts: Annotated[
         str, typer.Option(help="Parts of an all_to_all_v: equal, zipf:EXPONENT, a number a rank, or a CSV file.")
     ] = "equal",
+    buffers: Annotated[
+        str, typer.Option(help="How buffers are handed to NCCL: plain, registered or symmetric (-R 0, 1, 2).")
+    ] = "plain",
     routing: Annotated[str, typer.Option(help="adaptive, static, static-no-offset or ecmp; else the topology's.")] = "",
     sets: SetOption = None,
     json: JsonOption = False,
@@ -142,7 +145,14 @@ def collective(  # noqa: PLR0913 (as many arguments as the command has options)
     print_collective(
         topology,
         call=CollectiveCallSpec(
-            op=op, ranks=ranks, split=split, sizes=sizes, algorithm=algorithm, launch=launch, parts=parts
+            op=op,
+            ranks=ranks,
+            split=split,
+            sizes=sizes,
+            algorithm=algorithm,
+            launch=launch,
+            parts=parts,
+            buffers=buffers,
         ),
         routing=routing,
         sets=sets or (),

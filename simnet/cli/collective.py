@@ -70,6 +70,7 @@ def print_collective(
             algorithm=which,
             launch=call.launch,
             parts=call.parts,
+            buffers=call.buffers,
             routing=routing or None,  # type: ignore[arg-type]  # compile() tells what there is
         )
 
@@ -189,3 +190,9 @@ def _reasons(rows: Sequence[CollectiveRow]) -> Iterator[str]:
         at = "" if len(same) == 1 else f" (at {last})"
         link = f"; hottest link {same[-1].hottest_link}" if same[-1].hottest_link else ""
         yield f"{span}: {same[-1].why}{at}{link}"
+        tiers = ", ".join(
+            f"{name.replace('_', '-')} {format_size(number, binary=True)}"
+            for name, number in same[-1].tier_bytes.items()
+        )
+        if len(same[-1].tier_bytes) > 1:
+            yield f"{last}: payload on the busiest link of each class: {tiers}"

@@ -21,6 +21,8 @@ from simnet.units import format_time
 _SIMPLE_ONLY = (names.NVLS, names.NVLS_TREE, names.COLLNET, names.COLLNET_CHAIN)
 _IN_NETWORK = (names.COLLNET, names.COLLNET_CHAIN)
 _GATHERS = (names.PAT, names.COLLNET)
+_PLAIN_BUFFERS = "the buffers are not registered as symmetric memory"
+_SYMMETRIC_LL_BELOW_BYTES = 2**31  # their counters have 32 bits (src/sym_kernels.cc)
 _RING_PLATEAU_BYTES = 64  # per channel and rank; from here on the tuner charges a ring of several nodes more latency
 
 
@@ -46,6 +48,7 @@ def choose(
     *,
     algorithm: str = names.AUTO,
     excluded: Collection[str] = (),
+    buffers: str = names.PLAIN,
 ) -> Choice:
     """Return what NCCL runs for one collective.
 
@@ -63,6 +66,9 @@ def choose(
         ``auto``, or one that is set; then only the protocol is chosen.
     excluded
         Algorithms and protocols that are switched off, as by ``NCCL_NVLS_ENABLE=0`` or ``NCCL_PROTO``.
+    buffers
+        One of :data:`simnet.collectives.names.BUFFERS`; symmetric ones go to the symmetric-memory kernels
+        wherever these can run, and the tuner is not asked.
 
     Raises
     ------
@@ -71,12 +77,16 @@ def choose(
     """
     algorithm = names.algorithm(algorithm)
     names.check_algorithm(op, algorithm)
+    names.check_buffers(buffers)
     if machine.num_ranks == 1:
         return Choice(algorithm=names.RING, protocol="simple", channels=0, why="one rank: nothing to move")
     possible = [pair for pair in candidates(op, machine, constants) if not set(pair) & set(excluded)]
+    refused = _refused(op, machine, constants, buffers, excluded)
     if algorithm != names.AUTO:
-        _check_can_run(op, algorithm, machine, constants)
-        possible = [pair for pair in possible if pair[0] == algorithm] or _set_pairs(algorithm, excluded)
+        _check_can_run(op, algorithm, machine, constants, refused if algorithm == names.SYMMETRIC else "")
+        possible = [pair for pair in possible if pair[0] == algorithm] or _set_pairs(algorithm, size_bytes, excluded)
+    elif not refused:
+        possible = _set_pairs(names.SYMMETRIC, size_bytes, excluded)
     times = {pair: tuner_time_s(op, *pair, machine, size_bytes, constants) for pair in possible}
     ranked = sorted(possible, key=lambda pair: times[pair])
     best = ranked[0]
@@ -84,7 +94,7 @@ def choose(
         algorithm=best[0],
         protocol=best[1],
         channels=channels_of(best[0], machine, constants),
-        why=_reason(algorithm, ranked, times) + _no_reduction(op, algorithm, machine),
+        why=_reason(algorithm, ranked, times) + _left_out(op, algorithm, machine, refused),
     )
 
 
@@ -101,11 +111,22 @@ def candidates(op: str, machine: Machine, constants: CollectiveConstants) -> lis
     return found
 
 
-def _set_pairs(algorithm: str, excluded: Collection[str]) -> list[tuple[str, Protocol]]:
+def _set_pairs(algorithm: str, size_bytes: float, excluded: Collection[str]) -> list[tuple[str, Protocol]]:
     """Return the pairs of an algorithm that the tuner itself does not weigh."""
-    symmetric: list[tuple[str, Protocol]] = [(algorithm, "ll"), (algorithm, "simple")]
-    found = [pair for pair in symmetric if pair[1] not in excluded] if algorithm == names.SYMMETRIC else []
-    return found or [(algorithm, "simple")]
+    simple: list[tuple[str, Protocol]] = [(algorithm, "simple")]
+    has_ll = algorithm == names.SYMMETRIC and size_bytes < _SYMMETRIC_LL_BELOW_BYTES and "ll" not in excluded
+    return [(algorithm, "ll"), *simple] if has_ll else simple
+
+
+def _refused(op: str, machine: Machine, constants: CollectiveConstants, buffers: str, excluded: Collection[str]) -> str:
+    """Return why the symmetric-memory kernels do not take an operation; empty if they do."""
+    if buffers != names.SYMMETRIC:
+        return _PLAIN_BUFFERS
+    if names.SYMMETRIC not in names.ALGORITHMS[op]:
+        return f"NCCL has none for {op}"
+    if names.SYMMETRIC in excluded:
+        return "they are switched off"
+    return _symmetric_obstacle(machine, constants)
 
 
 def channels_of(algorithm: str, machine: Machine, constants: CollectiveConstants) -> int:
@@ -271,8 +292,8 @@ def _nvls_obstacle(algorithm: str, machine: Machine, constants: CollectiveConsta
     return ""
 
 
-def _check_can_run(op: str, algorithm: str, machine: Machine, constants: CollectiveConstants) -> None:
-    obstacle = _obstacle(op, algorithm, machine, constants)
+def _check_can_run(op: str, algorithm: str, machine: Machine, constants: CollectiveConstants, refused: str) -> None:
+    obstacle = _obstacle(op, algorithm, machine, constants) or refused
     if obstacle:
         able = [
             name for name in names.ALGORITHMS[op] if name != algorithm and not _obstacle(op, name, machine, constants)
@@ -282,16 +303,20 @@ def _check_can_run(op: str, algorithm: str, machine: Machine, constants: Collect
                 message=f"{algorithm} cannot run {op} here: {obstacle}",
                 found=f'"{algorithm}"',
                 allowed=", ".join((names.AUTO, *able)),
+                hint="say --buffers symmetric" if obstacle == _PLAIN_BUFFERS else "",
             )
         )
 
 
-def _no_reduction(op: str, algorithm: str, machine: Machine) -> str:
-    """Return why switches that could reduce do not, for a choice over several nodes in which they might have."""
-    is_silent = machine.no_reduction in ("", REDUCTION_OFF) or machine.num_nodes == 1
-    if is_silent or names.COLLNET not in names.ALGORITHMS[op] or algorithm != names.AUTO:
+def _left_out(op: str, algorithm: str, machine: Machine, refused: str) -> str:
+    """Return why switches between nodes that could reduce do not, or kernels for the buffers do not run."""
+    if algorithm != names.AUTO:
         return ""
-    return f"; no reduction in the network: {machine.no_reduction}"
+    found = "" if refused in ("", _PLAIN_BUFFERS) else f"; no symmetric-memory kernels: {refused}"
+    is_silent = machine.no_reduction in ("", REDUCTION_OFF) or machine.num_nodes == 1
+    if is_silent or names.COLLNET not in names.ALGORITHMS[op]:
+        return found
+    return f"{found}; no reduction in the network: {machine.no_reduction}"
 
 
 def _reason(algorithm: str, ranked: list[tuple[str, Protocol]], times: dict[tuple[str, Protocol], float]) -> str:
@@ -299,6 +324,8 @@ def _reason(algorithm: str, ranked: list[tuple[str, Protocol]], times: dict[tupl
     head = f"{best[0]}/{best[1]}"
     if algorithm != names.AUTO:
         return f"{head}: the algorithm is set" + ("" if len(ranked) == 1 else ", the protocol is the tuner's quickest")
+    if best[0] == names.SYMMETRIC:
+        return f"{head}: the buffers are symmetric memory, so the tuner is not asked"
     if len(ranked) == 1:
         return f"{head}: the only candidate"
     other = next((pair for pair in ranked if pair[0] != best[0]), ranked[1])

@@ -31,6 +31,7 @@ def lower(
     repeats: int = 1,
     known: Known | None = None,
     parts: ArrayLike | None = None,
+    buffers: str = names.PLAIN,
 ) -> TaskSet:
     """Return one fluid task for each communicator, in the order given.
 
@@ -58,6 +59,8 @@ def lower(
     parts
         Of an all-to-all-v: share of *size_bytes* that each rank sends to each, ``(num_ranks, num_ranks)``;
         equal parts unless given.
+    buffers
+        How they are handed to NCCL, one of :data:`simnet.collectives.names.BUFFERS`.
 
     Raises
     ------
@@ -75,7 +78,10 @@ def lower(
             fabric, gpu, sent, constants=constants, op=op, algorithm=algorithm, repeats=repeats, known=known
         )
     shapes = (Known() if known is None else known).shapes(fabric, gpu)
-    lowered = [_lower_shape(fabric, op, shape, size_bytes, constants, algorithm, excluded, repeats) for shape in shapes]
+    lowered = [
+        _lower_shape(fabric, op, shape, size_bytes, constants, algorithm, excluded, repeats, buffers)
+        for shape in shapes
+    ]
     tasks = concatenate(lowered)
     return tasks if len(lowered) == 1 else select(tasks, np.argsort(tasks.group, kind="stable"))
 
@@ -97,10 +103,21 @@ def _lower_shape(
     algorithm: str,
     excluded: Collection[str],
     repeats: int,
+    buffers: str,
 ) -> TaskSet:
     machine, groups = shape.machine, shape.groups
-    choice = choose(op, machine, size_bytes / repeats, constants, algorithm=algorithm, excluded=excluded)
-    cost = terms(op, choice.algorithm, choice.protocol, machine, size_bytes / repeats, constants)
+    choice = choose(
+        op, machine, size_bytes / repeats, constants, algorithm=algorithm, excluded=excluded, buffers=buffers
+    )
+    cost = terms(
+        op,
+        choice.algorithm,
+        choice.protocol,
+        machine,
+        size_bytes / repeats,
+        constants,
+        registered=buffers != names.PLAIN,
+    )
     traffic = shape.traffic(fabric, op, choice.algorithm)
     part, between = traffic.part, traffic.between
     extra_s = np.maximum(0.0, traffic.between_path_s - constants.latency.network_path_included.si)

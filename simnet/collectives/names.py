@@ -27,6 +27,11 @@ COLLNET = "collnet"
 COLLNET_CHAIN = "collnet_chain"
 AUTO = "auto"
 
+PLAIN = "plain"
+REGISTERED = "registered"
+BUFFERS = (PLAIN, REGISTERED, SYMMETRIC)
+"""How a program hands its buffers to NCCL; nccl-tests' ``-R 0``, ``-R 1`` and ``-R 2``."""
+
 ALGORITHMS: dict[str, tuple[str, ...]] = {
     ALL_REDUCE: (RING, TREE, NVLS, NVLS_TREE, COLLNET, COLLNET_CHAIN, SYMMETRIC, HIERARCHICAL, HIERARCHICAL_3, DIRECT),
     ALL_GATHER: (RING, COLLNET, PAT, SYMMETRIC, HIERARCHICAL, HIERARCHICAL_3, DIRECT),
@@ -100,6 +105,12 @@ def check_algorithm(op: str, algorithm: str) -> None:
     if algorithm != AUTO and algorithm not in ALGORITHMS[op]:
         allowed = ", ".join((AUTO, *ALGORITHMS[op]))
         raise SpecError(Problem(message=f"{op} has no such algorithm", found=f'"{algorithm}"', allowed=allowed))
+
+
+def check_buffers(buffers: str) -> None:
+    """Raise a SpecError unless *buffers* is one of the ways to hand them over."""
+    if buffers not in BUFFERS:
+        raise SpecError(Problem(message="no such buffers", found=f'"{buffers}"', allowed=", ".join(BUFFERS)))
 
 
 def bus_factor(op: str, num_ranks: int) -> float:

@@ -23,6 +23,7 @@ from simnet.errors import Problem, SpecError
 from simnet.spec.collectives import CollectiveConstants, load_collectives
 from simnet.topology.cluster import Cluster
 from simnet.topology.fabric import Fabric
+from simnet.topology.wiring import LINK_CLASSES
 from simnet.units import QuantityError, parse_size
 
 Launch = str
@@ -52,6 +53,8 @@ class CollectiveRow:
     """Channels over which it spreads."""
     wire_bytes: float
     """Payload on the busiest link."""
+    tier_bytes: dict[str, float]
+    """Payload on the busiest link of each class, such as ``nvlink`` or ``nic_leaf``, nearest to GPUs first."""
     hottest_link: str
     """Link that is closest to its wire rate."""
     hottest_utilisation: float
@@ -70,6 +73,7 @@ def collective_table(
     algorithm: str = names.AUTO,
     launch: Launch = "multi_process",
     parts: ArrayLike | None = None,
+    buffers: str = names.PLAIN,
 ) -> tuple[CollectiveRow, ...]:
     """Return the predicted nccl-tests table of communicators that have the fabric to themselves.
 
@@ -92,6 +96,8 @@ def collective_table(
         How the benchmark starts a call.
     parts
         Of an all-to-all-v, as in :func:`simnet.collectives.lower.lower`.
+    buffers
+        How they are handed to NCCL, one of :data:`simnet.collectives.names.BUFFERS`.
 
     Raises
     ------
@@ -108,7 +114,15 @@ def collective_table(
     rows = []
     for size_bytes in sizes_bytes:
         tasks = lower(
-            fabric, op, groups, size_bytes, constants=constants, algorithm=algorithm, known=known, parts=parts
+            fabric,
+            op,
+            groups,
+            size_bytes,
+            constants=constants,
+            algorithm=algorithm,
+            known=known,
+            parts=parts,
+            buffers=buffers,
         )
         times = uncontended_time_s(tasks, capacity) if len(groups) == 1 else shared_times_s(tasks, capacity)
         bound = _loosest_bound_s(op, machines, size_bytes, tasks.algorithm)
@@ -213,7 +227,15 @@ def _row(fabric: Fabric, op: str, num_ranks: int, tasks: TaskSet, size_bytes: fl
         protocol=tasks.protocol,
         channels=tasks.channels,
         wire_bytes=float(moved.max(initial=0.0)),
+        tier_bytes=_tier_bytes(fabric, moved),
         hottest_link=fabric.resource_name(hottest) if moved.any() else "",
         hottest_utilisation=float(share[hottest]) / slowest_s if slowest_s else 0.0,
         why=tasks.why,
     )
+
+
+def _tier_bytes(fabric: Fabric, moved: Float64) -> dict[str, float]:
+    """Return the payload on the busiest link of each class that carries any [bytes]."""
+    used = np.flatnonzero(moved)
+    found = {int(kind): float(moved[used][fabric.link_class[used] == kind].max()) for kind in fabric.link_class[used]}
+    return {LINK_CLASSES[kind]: found[kind] for kind in sorted(found)}

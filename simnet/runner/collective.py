@@ -83,6 +83,7 @@ def simulate_collective(
     routing: Routing | None = None,
     seed: int = 0,
     parts: str = EQUAL,
+    buffers: str = names.PLAIN,
 ) -> CollectiveTable:
     """Return what nccl-tests would print for a collective, or equal ones together, that have the machine to themselves.
 
@@ -107,6 +108,8 @@ def simulate_collective(
         Of the scale-out network; the topology's own unless given.
     parts
         Parts of an all-to-all-v: ``"equal"``, ``"zipf:1.2"``, a number for each rank, or a CSV file.
+    buffers
+        How the program hands its buffers to NCCL: ``"plain"``, ``"registered"`` or ``"symmetric"``.
 
     Raises
     ------
@@ -134,6 +137,7 @@ def simulate_collective(
         algorithm=algorithm,
         launch=launch,
         parts=matrix,
+        buffers=buffers,
     )
     shapes = Known().shapes(fabric, groups)
     machine = shapes[0].machine

@@ -52,6 +52,7 @@ def _outcome(case: CollectiveCase, built: dict[str, Cluster]) -> CollectiveOutco
             algorithm=call.algorithm,
             launch=call.launch,
             parts=call.parts,
+            buffers=call.buffers,
             routing=case.routing,
             seed=case.seed,
         )

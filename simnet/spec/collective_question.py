@@ -32,6 +32,8 @@ class CollectiveCallSpec(SpecModel):
     """How the benchmark starts a call."""
     parts: str = "equal"
     """Parts of an all-to-all-v: ``equal``, ``zipf:EXPONENT``, a number for each rank, or a CSV file."""
+    buffers: str = "plain"
+    """How a program hands its buffers to NCCL: ``plain``, ``registered`` or ``symmetric``."""
 
 
 class CollectiveBody(SpecModel):

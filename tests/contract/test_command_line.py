@@ -19,6 +19,7 @@ VERBS = {
         "--algorithm",
         "--launch",
         "--parts",
+        "--buffers",
         "--routing",
         "--set",
         "--json",

@@ -30,12 +30,14 @@ def machines(draw):
     nvlink = draw(st.sampled_from([50e9, 300e9, 450e9, 900e9, 1800e9]))
     nic = draw(st.sampled_from([12.5e9, 25e9, 50e9, 100e9]))
     heads = draw(st.integers(1, local)) if nodes > 1 else 0
+    modules = draw(st.sampled_from([number for number in range(1, nodes + 1) if nodes % number == 0]))
     return Machine(
         num_ranks=local * nodes,
         num_nodes=nodes,
         num_heads=heads,
         max_local=local,
         min_local=local,
+        num_modules=modules,
         nvlink_bytes_per_s=nvlink if local > 1 else math.inf,
         nic_bytes_per_s=nic if nodes > 1 else math.inf,
         network_latency_s=draw(st.sampled_from([0.0, 5e-6, 10e-3])) if nodes > 1 else 0.0,
@@ -46,13 +48,15 @@ def machines(draw):
 
 def can_run(op, machine, algorithm, constants):
     try:
-        choose(op, machine, 2.0**20, constants, algorithm=algorithm)
+        choose(op, machine, 2.0**20, constants, algorithm=algorithm, buffers=names.SYMMETRIC)
     except SpecError:
         return False
     return True
 
 
 def protocols_of(algorithm):
+    if algorithm == names.SYMMETRIC:
+        return ("ll", "simple")
     return PROTOCOLS if algorithm in (names.RING, names.TREE) else ("simple",)
 
 

@@ -205,11 +205,12 @@ def test_closed_form_equals_the_task_alone_on_the_fabric(make_fabric, op, algori
     fabric = make_fabric(domains=domains, latency_s=5e-6)
     fabric.gpu_module[:] = fabric.gpu_domain // 2 if domains == 4 else 0
     ranks = (np.arange(domains)[:, None] * 8 + np.arange(per_node)).ravel()
+    buffers = "symmetric" if algorithm == "symmetric" else "plain"
     if algorithm in FITS and not FITS[algorithm](domains, per_node):
         with pytest.raises(SpecError, match="cannot run"):
-            lower(fabric, op, ranks, size, constants=HOPPER, algorithm=algorithm)
+            lower(fabric, op, ranks, size, constants=HOPPER, algorithm=algorithm, buffers=buffers)
         return
-    tasks = lower(fabric, op, ranks, size, constants=HOPPER, algorithm=algorithm, repeats=3)
+    tasks = lower(fabric, op, ranks, size, constants=HOPPER, algorithm=algorithm, repeats=3, buffers=buffers)
     (shape,) = by_shape(fabric, ranks)
     part = terms(op, algorithm, tasks.protocol, machine_of(fabric, shape), size / 3, HOPPER)
     alone = uncontended_time_s(tasks, usable_capacity(fabric, HOPPER))

@@ -68,6 +68,7 @@ class Result:
     tokens_per_s_per_gpu, tokens_per_s : training throughput [tokens/s].
     mfu, hfu : model and executed FLOPs over the dense peak (fractions).
     breakdown_s : seconds of the step by ``BREAKDOWN_PARTS``; they sum to ``step_time_s``.
+    attention_s : seconds of the part "compute" in the attention core, NaN if unknown.
     steps_to_target, minutes_to_target : to the scenario's target, NaN without one.
     census : counts of the machine, as ``simnet show --json`` prints them.
     bottleneck : what dominates the step, as a sentence.
@@ -99,6 +100,7 @@ class Result:
     known_error: KnownError
     provenance: Provenance
     timeline: tuple[Span, ...] = ()
+    attention_s: float = math.nan
     steps_to_target: float = math.nan
     minutes_to_target: float = math.nan
 
@@ -222,7 +224,7 @@ def _from_plain(data: dict[str, Any]) -> Result:
     for key, member in _LISTS.items():
         fields[key] = tuple(member(**item) for item in fields[key])
     fields["assumptions"] = tuple(fields["assumptions"])
-    return Result(**{**fields, **_with_nan({key: fields[key] for key in _TARGETS})})
+    return Result(**{**fields, **_with_nan({key: fields[key] for key in _MAY_BE_NAN if key in fields})})
 
 
 def _with_nan(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,8 +249,9 @@ _SCALAR_FIELDS = (
     "tokens_per_s",
     "mfu",
     "hfu",
+    "attention_s",
     "steps_to_target",
     "minutes_to_target",
     "bottleneck",
 )
-_TARGETS = ("steps_to_target", "minutes_to_target")
+_MAY_BE_NAN = ("attention_s", "steps_to_target", "minutes_to_target")

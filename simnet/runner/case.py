@@ -34,8 +34,9 @@ from simnet.topology.cluster import Cluster
 from simnet.topology.fabric import Fabric
 from simnet.topology.in_network import switch_that_reduces
 from simnet.units import MINUTE_S, format_time
+from simnet.workload.attention import attention_time
 from simnet.workload.checks import check_divides, check_shard_groups, num_sequences
-from simnet.workload.kernels import job_preset
+from simnet.workload.kernels import check_kernels, job_preset
 from simnet.workload.layout import pipeline_layout
 from simnet.workload.memory import MemoryEstimate, require_fit
 from simnet.workload.ops import Comm, StepPlan
@@ -58,6 +59,8 @@ class Prepared:
     grid: RankGrid
     memory: MemoryEstimate
     plan: StepPlan
+    attention_s: float
+    """Part of the step's compute in the attention core, mean over all ranks [s]."""
     assumptions: tuple[str, ...]
 
 
@@ -104,6 +107,7 @@ def prepare(case: CaseSpec, cluster: Cluster | None = None) -> Prepared:
         grid=grid,
         memory=memory,
         plan=plan,
+        attention_s=attention_time(workload, gpu, preset, dp=grid.dp),
         assumptions=(*notes, *preset.assumptions, *plan.assumptions),
     )
 
@@ -114,6 +118,7 @@ def check(case: CaseSpec, cluster: Cluster) -> tuple[RankGrid, MemoryEstimate]:
     require_dense(workload.model)
     check_divides(workload)
     pipeline_layout(workload)
+    check_kernels(workload, the_gpu(case))
     grid = rank_grid(workload.parallelism, workload.rank_order, cluster.num_gpus)
     check_shard_groups(workload, dp=grid.dp)
     return grid, require_fit(workload, the_gpu(case), dp=grid.dp)
@@ -254,6 +259,7 @@ def _result(
         ),
         known_error=_known_error(gpu, case.workload.precision),
         provenance=provenance(case),
+        attention_s=prepared.attention_s,
         steps_to_target=steps,
         minutes_to_target=minutes,
     )

@@ -118,6 +118,22 @@ def job_preset(workload: WorkloadSpec, gpu: GpuPart, constants: ComputePart | No
     return preset if workload.kernels is None else workload.kernels.apply(preset)
 
 
+def check_kernels(workload: WorkloadSpec, gpu: GpuPart) -> None:
+    """Raise if kernels that the workload changes would beat the roofline.
+
+    Raises
+    ------
+    SpecError
+        With the fastest that the first such kernel may be.
+    """
+    if workload.kernels is None:
+        return
+    preset = job_preset(workload, gpu)
+    shape, is_graph = chunk_shape(workload.model, workload), workload.cuda_graphs
+    _layer_totals(shape, preset, _again(workload), is_graph)
+    _loss_totals(shape, preset, is_graph)
+
+
 def optimizer_time(
     workload: WorkloadSpec,
     preset: KernelPreset,

@@ -69,6 +69,8 @@ def _rows(census: Census) -> Iterator[tuple[str, str]]:
         yield "join", f"{join.cables:,} cables, {units.format_bandwidth(join.bytes_per_s)} per direction{asked}"
     yield "injection", f"{units.format_bandwidth(census.injection_bytes_per_s)} per direction"
     yield "bisection", f"{units.format_bandwidth(census.bisection_bytes_per_s)} per direction"
+    if census.reduction:
+        yield "reduction", census.reduction
     yield "power", units.format_power(census.power_w)
     low, use, high = (units.format_money(census.price_usd[key]) for key in ("low", "use", "high"))
     yield "price", f"{use} ({low} to {high})"

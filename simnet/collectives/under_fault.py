@@ -88,14 +88,16 @@ def predicted_times_s(site: Site, fault: Fault = HEALTHY, value: float = 0.0) ->
     total = np.zeros(sum(len(query.sizes_bytes) for query in site.queries))
     num_seeds = int(load_faults().fitted.hash_seeds.si) if (fault.routing or site.spec.routing) == "ecmp" else 1
     for seed in range(num_seeds):
-        fabrics: dict[int, tuple[Fabric, Known]] = {}
+        fabrics: dict[int, Fabric] = {}
+        known: dict[tuple[int, tuple[int, ...]], Known] = {}  # calls of other ranks are another run, with its own trees
         parts = []
         for query, chosen in zip(site.queries, site.choices, strict=True):
             if query.num_nics not in fabrics:
                 cluster = _nics_enabled(site.spec, query.num_nics)
                 fault.links(cluster, value)
-                fabrics[query.num_nics] = cluster.compile(fault.routing, seed), Known()
-            parts.append(_times_s(*fabrics[query.num_nics], query, chosen, fault, constants))
+                fabrics[query.num_nics] = cluster.compile(fault.routing, seed)
+            own = known.setdefault((query.num_nics, query.ranks), Known())
+            parts.append(_times_s(fabrics[query.num_nics], own, query, chosen, fault, constants))
         total += np.concatenate(parts)
     return total / num_seeds
 

@@ -154,6 +154,8 @@ class ReductionPart(SpecModel):
     """Streaming trees of the whole network at a time."""
     radix: Count
     """Most children of a switch in a tree."""
+    is_estimate: bool = False
+    """Whether the limits stand in for ones that nobody has published."""
     source: str = Field(min_length=1)
     """Where the limits were read."""
     as_of: str = Field(pattern=r"^\d{4}(-\d{2}){0,2}$")

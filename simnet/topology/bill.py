@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simnet.spec.parts import PriceRange
+from simnet.spec.parts import PartModel, PriceRange, SwitchPart
 from simnet.spec.topology import TopologySpec
 from simnet.topology.plan import ModulePlan
 from simnet.topology.wiring import Floats, Wiring
@@ -58,6 +58,15 @@ def _range(price: PriceRange) -> Floats:
     return np.array([price.low, price.use, price.high])
 
 
+def _reduction_limits(part: PartModel, plan: ModulePlan) -> list[str]:
+    """Return what stands in for limits of reduction that nobody has published, where it is switched on."""
+    limits = part.reduction if isinstance(part, SwitchPart) else None
+    is_on = plan.scale_out is not None and plan.scale_out.in_network_reduction
+    if limits is None or not is_on or not limits.is_estimate:
+        return []
+    return [f"{part.name}: limits of reduction are estimates ({limits.source})"]
+
+
 def assumptions(plans: tuple[ModulePlan, ...]) -> tuple[str, ...]:
     """Return the figures of the parts that are estimates, each once."""
     found: list[str] = []
@@ -67,6 +76,7 @@ def assumptions(plans: tuple[ModulePlan, ...]) -> tuple[str, ...]:
             parts += [plan.scale_out.switch, plan.scale_out.node_cable, plan.scale_out.switch_cable]
         for part in parts:
             found += [f"{part.name}: {name} is an estimate" for name in part.unverified]
+            found += _reduction_limits(part, plan)
             price = getattr(part, "price", None)
             if price is not None and price.basis != "quoted":
                 found.append(f"{part.name}: price is {price.basis} ({price.source})")

@@ -62,6 +62,8 @@ class Census:
     power_w: float
     price_usd: dict[str, float]
     join: JoinCensus
+    reduction: str
+    """What the switches reduce and whether it is switched on; empty where they cannot."""
     assumptions: tuple[str, ...]
     """Estimates behind power and price."""
 
@@ -101,7 +103,23 @@ def take_census(spec: TopologySpec, wiring: Wiring) -> Census:
         power_w=power,
         price_usd={"low": low, "use": use, "high": high},
         join=_join(spec, wiring),
+        reduction=_reduction(plans),
         assumptions=assumptions(plans),
+    )
+
+
+def _reduction(plans: tuple[ModulePlan, ...]) -> str:
+    """Return how many reduction trees the switches of the first module hold, and whether they do reduce."""
+    scale_out = plans[0].scale_out
+    limits = scale_out.switch.reduction if scale_out is not None else None
+    if scale_out is None or limits is None:
+        return ""
+    place = (
+        f"{limits.trees_per_switch} in a switch" if limits.trees_per_switch else f"{limits.trees_per_port} on a port"
+    )
+    state = "on" if all(plan.scale_out and plan.scale_out.in_network_reduction for plan in plans) else "off"
+    return (
+        f"{state} (scale_out.in_network_reduction); trees at a time: {place}, {limits.trees_per_subnet} in the network"
     )
 
 

@@ -122,3 +122,12 @@ def test_links_of_an_edited_graph_are_limited_alike():
     for cluster in (plain, edited):
         cluster.limit_links("nvlink", most_bytes_per_s=1e9, domains=(0,))
     assert edited.compile().capacity_bytes_per_s == pytest.approx(plain.compile().capacity_bytes_per_s)
+
+
+def test_runs_of_other_ranks_have_reduction_trees_of_their_own():
+    """Two tables of one machine are two runs, one after the other, and not communicators that share its NICs."""
+    spec = load_topology("hgx-h100", {"nodes": 4, "scale_out.in_network_reduction": True})
+    runs = [Query(op="all_reduce", ranks=tuple(range(n)), sizes_bytes=(GIB,), algorithm="nvls") for n in (32, 24)]
+    both = predicted_times_s(site_of(spec, runs, HOPPER))
+    alone = [predicted_times_s(site_of(spec, [run], HOPPER))[0] for run in runs]
+    assert both == pytest.approx(alone)

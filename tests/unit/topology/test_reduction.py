@@ -138,7 +138,18 @@ def test_reduction_is_off_unless_it_is_switched_on_and_the_switch_can() -> None:
 
 def test_switching_it_on_changes_no_count_of_a_printed_machine() -> None:
     for name in ("dgx-h100-superpod", "dgx-a100-superpod"):
-        assert on(name).census() == cluster(name).census()
+        plain, reduces = cluster(name).census().to_json(), on(name).census().to_json()
+        assert {key for key in plain if plain[key] != reduces[key]} == {"reduction"}
+
+
+def test_a_census_says_what_switches_hold_and_which_limits_are_estimates() -> None:
+    assert cluster("hgx-h100").census().reduction.startswith("off")
+    assert "1 on a port, 511 in the network" in on("hgx-h100").census().reduction
+    assert "1 in a switch, 63 in the network" in on("hgx-a100").census().reduction
+    assert cluster("dgx-b300-superpod-spectrumx").census().reduction == ""
+    told = [any("limits of reduction are estimates" in line for line in made.census().assumptions)
+            for made in (on("dgx-b300-superpod-xdr"), cluster("dgx-b300-superpod-xdr"), on("hgx-h100"))]  # fmt: skip
+    assert told == [True, False, False]
 
 
 @pytest.mark.parametrize("nodes", [4, 64])

@@ -22,6 +22,10 @@ TRAFFIC_NAMES = {
     "tp": "tensor-parallel traffic",
     "cp": "context-parallel traffic",
 }
+SCREENED = (
+    "Closed forms answered: they see no cables, so tapers, routes and defects change nothing here; "
+    "--fidelity simulate shows what those cost."
+)
 WORDS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve")
 
 
@@ -56,9 +60,9 @@ def answer_question(
     """
     verdicts = judge_claims(claims or {}, results, sustained or {})
     causes = split_ratio(*split, results, claims or {}) if split is not None else None
-    tapers = (
-        taper_curves(results, path=knee_path, losses=losses, baselines=baselines or {}) if knee_path and losses else ()
-    )
+    is_screened = any(result.fidelity == "screen" for result in results)
+    has_knee = bool(knee_path and losses) and not is_screened
+    tapers = taper_curves(results, path=knee_path, losses=losses, baselines=baselines or {}) if has_knee else ()
     sentences = [
         *([split_sentence(causes)] if causes is not None else []),
         *(claim_sentence(verdict, results) for verdict in verdicts),
@@ -71,6 +75,7 @@ def answer_question(
     if not sentences:
         sentences = [_plain_sentence(results[0])]
     sentences += _idle_sentences(results)
+    sentences += [SCREENED] if is_screened else []
     return Answer(
         headline=sentences[0],
         details=tuple(sentences[1:]),

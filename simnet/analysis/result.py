@@ -68,6 +68,7 @@ class Result:
     tokens_per_s_per_gpu, tokens_per_s : training throughput [tokens/s].
     mfu, hfu : model and executed FLOPs over the dense peak (fractions).
     breakdown_s : seconds of the step by ``BREAKDOWN_PARTS``; they sum to ``step_time_s``.
+    fidelity : ``simulate`` for the engine, ``screen`` for the closed forms, which load no link.
     attention_s : seconds of the part "compute" in the attention core, NaN if unknown.
     steps_to_target, minutes_to_target : to the scenario's target, NaN without one.
     census : counts of the machine, as ``simnet show --json`` prints them.
@@ -100,6 +101,7 @@ class Result:
     known_error: KnownError
     provenance: Provenance
     timeline: tuple[Span, ...] = ()
+    fidelity: str = "simulate"
     attention_s: float = math.nan
     steps_to_target: float = math.nan
     minutes_to_target: float = math.nan
@@ -242,6 +244,7 @@ _LISTS: Mapping[str, Callable[..., object]] = {"link_classes": LinkClassUse, "ti
 _SCALAR_FIELDS = (
     "name",
     "variant",
+    "fidelity",
     "num_gpus",
     "gpu",
     "step_time_s",

@@ -71,6 +71,10 @@ def run(
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder for all artefacts.")] = None,
     sets: SetOption = None,
     jobs: Annotated[int, typer.Option("--jobs", min=0, help="Worker processes; 0 takes all cores.")] = 0,
+    fidelity: Annotated[
+        Literal["screen", "simulate"] | None,
+        typer.Option(help="By closed forms (no cables), or by the engine; else as the scenario says."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Simulate all cases of a scenario: table, data, figures, report."""
@@ -83,7 +87,7 @@ def run(
     else:
         from simnet.cli.run import run_scenario
 
-        code = run_scenario(scenario, out=out, sets=sets or (), jobs=jobs, as_json=json)
+        code = run_scenario(scenario, out=out, sets=sets or (), jobs=jobs, fidelity=fidelity, as_json=json)
     raise typer.Exit(code)
 
 

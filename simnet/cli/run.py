@@ -20,16 +20,29 @@ if TYPE_CHECKING:
     from simnet.plot.parity import MeasuredRow
     from simnet.processes import WorkerPool
     from simnet.runner import CaseFailure, Outcome
-    from simnet.spec.scenario import CaseSpec, ScenarioSpec
+    from simnet.spec.scenario import CaseSpec, Fidelity, ScenarioSpec
     from simnet.topology.layout import Layout
 
 MAX_DRAWINGS = 3
 """Machines that a report draws."""
+FIDELITY_WORDS = {
+    "simulate": "simulate (every transfer of the step on the fabric's links)",
+    "screen": "screen (closed forms: scale-up domain and NIC of a GPU, no cables)",
+}
+"""How a run was made."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
 
-def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jobs: int, as_json: bool) -> int:
+def run_scenario(
+    scenario_ref: str,
+    *,
+    out: Path | None,
+    sets: Sequence[str],
+    jobs: int,
+    as_json: bool,
+    fidelity: Fidelity | None = None,
+) -> int:
     """Run all cases; return the exit code: 0, or the worst of the cases that have no result.
 
     Raises
@@ -42,6 +55,8 @@ def run_scenario(scenario_ref: str, *, out: Path | None, sets: Sequence[str], jo
         from simnet.spec.load import expand, load_scenario, parse_set
 
         scenario = load_scenario(scenario_ref, parse_set(sets))
+        if fidelity is not None:
+            scenario = scenario.model_copy(update={"fidelity": fidelity})
         cases = expand(scenario)
         with _workers(min(jobs or _num_cores(), len(cases))) as workers:
             run = _outcomes(scenario, cases, out, workers, is_quiet=as_json)
@@ -67,7 +82,7 @@ def _outcomes(
         make_folder(out)
     with progress(len(cases)) as report:
         jobs = 1 if workers is None else workers.num_workers
-        outcomes = sweep(cases, directory=out, jobs=jobs, executor=workers, progress=report)
+        outcomes = sweep(cases, directory=out, fidelity=scenario.fidelity, jobs=jobs, executor=workers, progress=report)
     run = _finished(scenario, cases, outcomes, is_quiet=is_quiet)
     try:
         _tell(run)
@@ -87,7 +102,9 @@ def _interrupted(cases: Sequence[CaseSpec], out: Path | None) -> str:
     if (out / "cases").exists():
         from simnet.runner.store import RESULT_FILE, case_folder
 
-        num_kept = sum((case_folder(out, case, "simulate") / RESULT_FILE).is_file() for case in cases)
+        num_kept = sum(
+            any((case_folder(out, case, kind) / RESULT_FILE).is_file() for kind in FIDELITY_WORDS) for case in cases
+        )
     return f"interrupted: {num_kept} of {len(cases)} cases are kept in {out}; the same command goes on from there"
 
 
@@ -120,6 +137,7 @@ class _Run:
             "scenario": self.scenario.name,
             "question": self.scenario.question,
             "version": __version__,
+            "fidelity": self.scenario.fidelity,
             "answer": to_plain(self.answer),
             "cases": cases,
             "failures": failures,
@@ -172,6 +190,7 @@ def _print_tables(run: _Run) -> None:
         print_table(cells.columns, cells.is_number, cells.rows)
         print_text("")
     if run.answer is not None:
+        print_text(f"fidelity: {FIDELITY_WORDS[run.scenario.fidelity]}\n")
         print_text("\n\n".join((run.answer.headline, *run.answer.details, *known_errors(run.results))))
 
 

@@ -94,12 +94,12 @@ def machine_table(results: Sequence[Result]) -> Table:
             *(_number(census_numbers(result, "switches").get(tier, math.nan), "{:,.0f}") for tier in tiers),
             *(_number(census_numbers(result, "cables").get(tier, math.nan), "{:,.0f}") for tier in cables),
             Cell(
-                text=f"{_link_class(result.hottest_link.link_class)}: {result.hottest_link.name}",
+                text=_hottest(result) or NOTHING,
                 value=result.hottest_link.name,
                 mark="wide",
             ),
-            _number(PERCENT * result.hottest_link.mean_utilisation, "{:.0f}"),
-            _number(PERCENT * result.hottest_link.peak_utilisation, "{:.0f}"),
+            _number(PERCENT * result.hottest_link.mean_utilisation if _hottest(result) else math.nan, "{:.0f}"),
+            _number(PERCENT * result.hottest_link.peak_utilisation if _hottest(result) else math.nan, "{:.0f}"),
             Cell(
                 text=f"{format_size(result.memory.peak_bytes)} of {format_size(result.memory.limit_bytes)}",
                 value=result.memory.peak_bytes,
@@ -167,13 +167,14 @@ def validation_table(rows: Sequence[MeasuredRow], *, band: float = BAND) -> Tabl
 
 def provenance_table(results: Sequence[Result]) -> Table:
     """Return what has to be the same for the same numbers to come out, and the engine's work."""
-    heads = ("case", "simnet", "spec hash", "seed", "engine", "classes", "rate solves", "events")
+    heads = ("case", "simnet", "spec hash", "seed", "fidelity", "engine", "classes", "rate solves", "events")
     rows = [
         (
             _text(result.name),
             _text(result.provenance.version),
             _text(result.provenance.spec_hash),
             _number(result.provenance.seed, "{}"),
+            _text(result.fidelity),
             _text(result.engine.rung),
             _number(result.engine.classes, "{:,}"),
             _number(result.engine.solves, "{:,}"),
@@ -182,6 +183,12 @@ def provenance_table(results: Sequence[Result]) -> Table:
         for result in results
     ]
     return Table(caption="Same spec, seed and version: same numbers.", heads=heads, rows=tuple(rows))
+
+
+def _hottest(result: Result) -> str:
+    """Return class and name of the hottest link; nothing where closed forms answered."""
+    link = result.hottest_link
+    return f"{_link_class(link.link_class)}: {link.name}" if link.name else ""
 
 
 def _text(text: str) -> Cell:

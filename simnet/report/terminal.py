@@ -37,16 +37,19 @@ class TerminalTable:
 def terminal_table(results: Sequence[Result]) -> TerminalTable:
     """Return the case table; the column of minutes is left out where no case has a target."""
     rows = [_cells(result) for result in results]
-    kept = [
-        place
-        for place, column in enumerate(COLUMNS)
-        if column != "minutes" or any(not math.isnan(result.minutes_to_target) for result in results)
-    ]
+    kept = [place for place, column in enumerate(COLUMNS) if _is_told(column, results)]
     return TerminalTable(
         columns=tuple(COLUMNS[place] for place in kept),
         is_number=tuple(COLUMNS[place] not in {COLUMNS[0], COLUMNS[-1]} for place in kept),
         rows=tuple(tuple(row[place] for place in kept) for row in rows),
     )
+
+
+def _is_told(column: str, results: Sequence[Result]) -> bool:
+    """Return whether a case has something in the column; closed forms load no link."""
+    if column == "minutes":
+        return any(not math.isnan(result.minutes_to_target) for result in results)
+    return column != COLUMNS[-1] or any(result.hottest_link.name for result in results)
 
 
 def breakdown_table(results: Sequence[Result]) -> TerminalTable:

@@ -249,7 +249,7 @@ def _result(
         hottest_link=links.hottest,
         link_classes=links.classes,
         census=prepared.cluster.census().to_dict(),
-        memory=_memory(prepared.memory),
+        memory=memory_use(prepared.memory),
         engine=_engine_use(trace, bracket),
         bottleneck=bottleneck_sentence(parts, step_s),
         assumptions=(
@@ -257,7 +257,7 @@ def _result(
             *_latency_note(lowered),
             *_engine_notes(bracket, step_s),
         ),
-        known_error=_known_error(gpu, case.workload.precision),
+        known_error=known_error_of(gpu, case.workload.precision),
         provenance=provenance(case),
         attention_s=prepared.attention_s,
         steps_to_target=steps,
@@ -278,7 +278,8 @@ def provenance(case: CaseSpec) -> Provenance:
     return Provenance(spec_hash=case.content_hash(), version=__version__, seed=case.seed)
 
 
-def _memory(estimate: MemoryEstimate) -> MemoryUse:
+def memory_use(estimate: MemoryEstimate) -> MemoryUse:
+    """Return the memory of the fullest stage as a result tells it."""
     peak = estimate.peak
     return MemoryUse(
         peak_bytes=estimate.needed_bytes,
@@ -318,6 +319,7 @@ def _engine_notes(bracket: Bracket | None, step_s: float) -> tuple[str, ...]:
     return (note,)
 
 
-def _known_error(gpu: GpuPart, precision: str) -> KnownError:
+def known_error_of(gpu: GpuPart, precision: str) -> KnownError:
+    """Return how far off such predictions were."""
     record = known_error(gpu.name, precision)
     return KnownError(median=record.median, p90=record.p90, rows=record.rows, source=record.source)

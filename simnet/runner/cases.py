@@ -15,10 +15,11 @@ from simnet.engine.chrome import chrome_trace
 from simnet.errors import DoesNotFitError, PhysicsError, Problem, SimnetError
 from simnet.processes import WorkerPool
 from simnet.runner.case import check, prepare, simulate
+from simnet.runner.screened import screen
 from simnet.runner.store import case_folder, load_result, save_case
 from simnet.runner.twins import restated, step_key
 from simnet.spec.load import expand
-from simnet.spec.scenario import CaseSpec, ScenarioSpec
+from simnet.spec.scenario import CaseSpec, Fidelity, ScenarioSpec
 from simnet.topology.build import build_cluster
 
 Progress = Callable[[int, int, str], None]
@@ -75,7 +76,7 @@ def sweep(
     cases: ScenarioSpec | Sequence[CaseSpec],
     *,
     directory: Path | None = None,
-    fidelity: str = "simulate",
+    fidelity: Fidelity | None = None,
     jobs: int = 1,
     executor: Executor | None = None,
     progress: Progress | None = None,
@@ -90,7 +91,7 @@ def sweep(
         Where each case's ``result.json`` and Chrome trace go; what is there already is not
         simulated again. Without one, nothing is written.
     fidelity
-        ``simulate`` for the engine.
+        ``simulate`` for the engine, ``screen`` for the closed forms; that of the scenario unless given.
     jobs
         Worker processes; 1 runs in this one.
     executor
@@ -99,7 +100,9 @@ def sweep(
         Told after each case.
     """
     if isinstance(cases, ScenarioSpec):
+        fidelity = fidelity or cases.fidelity
         cases = expand(cases)
+    fidelity = fidelity or "simulate"
     by_step: dict[str, list[int]] = {}
     for index, case in enumerate(cases):
         by_step.setdefault(step_key(case), []).append(index)
@@ -223,6 +226,11 @@ def run_case(case: CaseSpec, directory: Path | None, fidelity: str, *, with_time
 
 def _found_or_simulated(case: CaseSpec, directory: Path | None, fidelity: str, *, with_timeline: bool) -> Result:
     folder = None if directory is None else case_folder(directory, case, fidelity)
+    if fidelity == "screen":
+        result = screen(case)
+        if folder is not None:
+            save_case(folder, result, None)
+        return result
     known = None if folder is None else load_result(folder, case)
     if known is not None:
         return known

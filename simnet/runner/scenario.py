@@ -9,7 +9,7 @@ from simnet.analysis.result import Result
 from simnet.errors import DoesNotFitError, PhysicsError, SimnetError
 from simnet.runner.cases import CaseFailure, check_cases, sweep
 from simnet.spec.load import expand, load_scenario
-from simnet.spec.scenario import ScenarioSpec
+from simnet.spec.scenario import Fidelity, ScenarioSpec
 
 
 def run(
@@ -18,6 +18,7 @@ def run(
     overrides: Mapping[str, object] | None = None,
     directory: str | Path | None = None,
     jobs: int = 1,
+    fidelity: Fidelity | None = None,
 ) -> list[Result]:
     """Return the results of all cases of a scenario, in the order of the file.
 
@@ -31,6 +32,8 @@ def run(
         Where finished cases are kept, and found again; nothing is written without one.
     jobs
         Worker processes; 1 runs in this one.
+    fidelity
+        ``simulate`` for the engine, ``screen`` for the closed forms; that of the scenario unless given.
 
     Raises
     ------
@@ -54,7 +57,8 @@ def run(
         loaded = load_scenario(scenario, overrides)
     cases = expand(loaded)
     check_cases(cases)
-    outcomes = sweep(cases, directory=None if directory is None else Path(directory), jobs=jobs)
+    folder = None if directory is None else Path(directory)
+    outcomes = sweep(cases, directory=folder, jobs=jobs, fidelity=fidelity or loaded.fidelity)
     failures = [outcome for outcome in outcomes if isinstance(outcome, CaseFailure)]
     for failure in failures:
         if failure.traceback:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, PrivateAttr, model_validator
 
@@ -15,6 +15,8 @@ from simnet.spec.topology import Routing, TopologySpec
 from simnet.spec.workload import WorkloadSpec
 from simnet.version import __version__
 
+Fidelity = Literal["screen", "simulate"]
+"""How a step is predicted: by closed forms, or by the engine."""
 Values = Annotated[tuple[JsonValue, ...], Field(min_length=1)]
 """What a varied path takes, one after the other."""
 
@@ -105,6 +107,8 @@ class ScenarioSpec(SpecModel):
     """How flows pick among equal-cost links; that of the topology unless given."""
     seed: JsonValue = 0
     """Seed of all randomness."""
+    fidelity: Fidelity = "simulate"
+    """``simulate`` moves the traffic over the fabric; ``screen`` answers by closed forms, which know no cables."""
     variants: dict[str, VariantSpec | None] = Field(default_factory=dict)
     """Named changes, each simulated; without any, the scenario itself is."""
     vary: dict[str, Values] = Field(default_factory=dict)

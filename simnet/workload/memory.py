@@ -51,8 +51,9 @@ def _advice(workload: WorkloadSpec, gpu: GpuPart, *, dp: int) -> str:
     """Return the smallest change that fits, as one sentence."""
     model = workload.model
     layout = pipeline_layout(workload)
+    alone = workload.model_copy(update={"parallelism": workload.parallelism.model_copy(update={"cp": 1})})
     states = workload.parallelism.tp * sum(
-        sum(state_bytes(workload, gpu, stage_shard(workload, layout, stage), replicas=1))
+        sum(state_bytes(alone, gpu, stage_shard(workload, layout, stage), replicas=1))
         for stage in range(layout.num_stages)
     )
     least = f"the states of {model.name} alone are {units.format_size(states)}, {math.ceil(states / gpu.hbm_size)} GPUs"

@@ -175,6 +175,22 @@ def assemble(
         )
         for stage in range(layout.num_stages)
     )
+    useful, executed = step_flops(workload, dp=dp)
+    return StepPlan(
+        num_stages=layout.num_stages,
+        ops=ops,
+        comms=tuple(table.comms),
+        model_flops=useful,
+        hardware_flops=executed,
+        tokens_per_step=num_sequences(workload, dp) * workload.sequence_length,
+        dp_shard=shard_degree(workload, dp=dp),
+        compute_floor_s=_floor_s(layout, micro_batches, times),
+        assumptions=_assumptions(workload),
+    )
+
+
+def step_flops(workload: WorkloadSpec, *, dp: int) -> tuple[float, float]:
+    """Return the FLOPs of a step that the model needs, and those with what recomputation repeats [FLOP]."""
     sequences, length = num_sequences(workload, dp), workload.sequence_length
     useful = model_flops(workload.model, sequences=sequences, sequence_length=length)
     again = recomputed_flops(
@@ -185,17 +201,7 @@ def assemble(
         recompute=workload.recompute,
         keeps=workload.recompute_keeps,
     )
-    return StepPlan(
-        num_stages=layout.num_stages,
-        ops=ops,
-        comms=tuple(table.comms),
-        model_flops=useful,
-        hardware_flops=useful + again,
-        tokens_per_step=sequences * length,
-        dp_shard=shard_degree(workload, dp=dp),
-        compute_floor_s=_floor_s(layout, micro_batches, times),
-        assumptions=_assumptions(workload),
-    )
+    return useful, useful + again
 
 
 def _floor_s(layout: Layout, micro_batches: int, times: Mapping[ChunkKind, ChunkTimes]) -> tuple[float, ...]:

@@ -29,7 +29,7 @@ VERBS = {
     "explain": {"topology", "--measured", "--op", "--ranks", "--set", "--json", "--plot"},
     "list": {"--json"},
     "new": {"name", "-o", "--out"},
-    "run": {"scenario", "-o", "--out", "--set", "--jobs", "--json"},
+    "run": {"scenario", "-o", "--out", "--set", "--fidelity", "--jobs", "--json"},
     "schema": {"kind"},
     "show": {"topology", "--set", "--json", "--plot"},
     "validate": {"--runs", "--collectives", "--flows", "--fidelity", "--json"},

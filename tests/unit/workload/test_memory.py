@@ -127,6 +127,11 @@ def test_case_a09_states_are_140_gb_a_gpu_and_16_gpus_hold_them() -> None:
     assert (found.parallelism.tp, found.parallelism.pp) == (8, 2)
 
 
+def test_a_job_over_context_parallel_ranks_that_does_not_fit_is_told_its_whole_states() -> None:
+    with pytest.raises(DoesNotFitError, match=r"the states of Llama 3 70B alone are 1\.129 TB, 15 GPUs"):
+        require_fit(_a09(cp=2, sharding="zero1"), H100, dp=1)
+
+
 def test_states_of_8b_need_two_gpus_of_141_gb() -> None:
     # 18 bytes x 8.03 billion = 145 GB.
     found = smallest_that_fits(job(load_model("llama-3-8b"), sequence=8192), H200)

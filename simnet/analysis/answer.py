@@ -117,7 +117,7 @@ class ClaimVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
-    """One change: its name, the case behind it, and how many times the throughput grew with it."""
+    """One change: its name, the case behind it, and how many times the throughput, or the chip time, grew with it."""
 
     name: str
     case: str
@@ -126,7 +126,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Throughput of a GPU in one case over another's, as a product.
+    """Throughput of a GPU, or chip time to the target, in one case over another's, as a product.
 
     Parameters
     ----------
@@ -136,6 +136,8 @@ class Split:
     claimed : ratio of the claims about both, NaN without them.
     remainder : claimed over predicted: what no change explains, network and whatever the cases leave alike; NaN
         without claims.
+    of : ``throughput`` [tokens/s/GPU], or ``chip_time`` (GPUs x time to the target).
+    chips, minutes : GPUs and time to the target of the last case over the first's; NaN without targets.
     """
 
     start: str
@@ -143,6 +145,9 @@ class Split:
     predicted: float
     claimed: float = math.nan
     remainder: float = math.nan
+    of: str = "throughput"
+    chips: float = math.nan
+    minutes: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

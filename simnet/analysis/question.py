@@ -10,7 +10,7 @@ from simnet.analysis.answer import Answer, Knee, TaperCurve
 from simnet.analysis.claims import claim_sentence, judge_claims
 from simnet.analysis.curves import percent, reference_of, scaling_curves, taper_curves
 from simnet.analysis.result import Result
-from simnet.analysis.split import split_ratio, split_sentence
+from simnet.analysis.split import CHIP_TIME, split_ratio, split_sentence
 from simnet.units import format_money, format_power
 
 EQUAL_SCALE = 0.1
@@ -37,7 +37,7 @@ def answer_question(
     baselines: Mapping[str, str] | None = None,
     claims: Mapping[str, float] | None = None,
     sustained: Mapping[str, float] | None = None,
-    split: tuple[str, Mapping[str, str]] | None = None,
+    split: tuple[str, Mapping[str, str], str] | None = None,
 ) -> Answer:
     """Tell what the cases say together.
 
@@ -56,10 +56,10 @@ def answer_question(
     sustained
         Share of the peak that measured matrix products sustain, by variant (fractions).
     split
-        Variant from which a ratio of throughputs starts, and the variants through which it goes, by the change.
+        Variant from which a ratio starts, the variants through which it goes, by the change, and what it is of.
     """
     verdicts = judge_claims(claims or {}, results, sustained or {})
-    causes = split_ratio(*split, results, claims or {}) if split is not None else None
+    causes = split_ratio(split[0], split[1], results, claims or {}, split[2]) if split is not None else None
     is_screened = any(result.fidelity == "screen" for result in results)
     has_knee = bool(knee_path and losses) and not is_screened
     tapers = taper_curves(results, path=knee_path, losses=losses, baselines=baselines or {}) if has_knee else ()
@@ -69,7 +69,7 @@ def answer_question(
         *(_headline(curve) for curve in tapers[:1]),
         *(_bill_sentence(curve) for curve in tapers[:1] if curve.reference_bill is not None),
         *(_taper_sentence(curve) for curve in tapers),
-        *_chip_sentences(results),
+        *(_chip_sentences(results) if causes is None or causes.of != CHIP_TIME else []),
         *_target_sentences(results),
     ]
     if not sentences:

@@ -163,7 +163,7 @@ def _finished(
             baselines=knee.baselines(scenario.variants) if knee else {},
             claims=scenario.claims,
             sustained=sustained_shares(cases) if scenario.claims else {},
-            split=(scenario.split.start, scenario.split.through) if scenario.split else None,
+            split=(scenario.split.start, scenario.split.through, scenario.split.of) if scenario.split else None,
         )
         if results
         else None

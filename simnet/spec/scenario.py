@@ -17,6 +17,8 @@ from simnet.version import __version__
 
 Fidelity = Literal["screen", "simulate"]
 """How a step is predicted: by closed forms, or by the engine."""
+SplitOf = Literal["throughput", "chip_time"]
+"""What a split takes apart."""
 Values = Annotated[tuple[JsonValue, ...], Field(min_length=1)]
 """What a varied path takes, one after the other."""
 
@@ -48,7 +50,11 @@ class KneeSpec(SpecModel):
 
 
 class SplitSpec(SpecModel):
-    """A ratio of throughputs to take apart: from one variant through others, each with one more change."""
+    """A ratio to take apart: from one variant through others, each with one more change."""
+
+    of: SplitOf = "throughput"
+    """``throughput``: tokens/s of a GPU, more is better; ``chip_time``: GPUs x time to the target, less is better, with
+    samples to the target and evaluation as causes of their own."""
 
     start: str
     """Variant from which the ratio starts."""
@@ -119,7 +125,7 @@ class ScenarioSpec(SpecModel):
     claims: dict[str, Annotated[float, Field(gt=0, le=MAX_TOTAL)]] = Field(default_factory=dict)
     """Throughput that somebody claims for a variant [tokens/s]; judged as of one GPU and as of one node."""
     split: SplitSpec | None = None
-    """Which ratio of throughputs to take apart."""
+    """Which ratio to take apart, of throughputs or of chip time to the target."""
 
     _cases: tuple[CaseSpec, ...] = PrivateAttr(default=())
 

@@ -21,7 +21,7 @@ def claimed():
         results,
         claims=scenario.claims,
         sustained=sustained_shares(cases),
-        split=(scenario.split.start, scenario.split.through),
+        split=(scenario.split.start, scenario.split.through, scenario.split.of),
     )
     return {result.name: result for result in results}, answer
 
@@ -63,3 +63,27 @@ def test_claims_about_variants_that_there_are_not_are_refused(tmp_path, key, val
     )
     with pytest.raises(SpecError, match=r"names no variant; found .* allowed: h100"):
         load_scenario(path)
+
+
+@pytest.fixture(scope="module")
+def hopper():
+    scenario = load_scenario("blackwell-vs-hopper")
+    results = [simulate(prepare(one), with_timeline=False).result for one in expand(scenario)]
+    assert scenario.split is not None
+    split = (scenario.split.start, scenario.split.through, scenario.split.of)
+    return {one.name: one for one in results}, answer_question(results, split=split)
+
+
+def test_8_192_h100_are_split_from_2_496_gb200_into_chip_scaling_and_convergence(hopper):
+    """MLPerf v5.0 logs: 2.19 per chip at 2,560 H100 and 0.925 from there to 8,192; 340,000 against 323,000 samples."""
+    results, answer = hopper
+    factors = {one.name: one.ratio for one in answer.split.factors}
+    assert factors["the chip"] == pytest.approx(703.06 / 320.77, rel=0.05)
+    assert factors["the loss of scaling"] == pytest.approx(320.77 / 296.64, rel=0.05)
+    assert factors["samples to the target"] == pytest.approx(340 / 323, rel=1e-6)
+    fast, slow = results["gb200-2496"], results["h100-8192"]
+    whole = slow.num_gpus * slow.minutes_to_target / (fast.num_gpus * fast.minutes_to_target)
+    assert answer.split.predicted == pytest.approx(whole, rel=1e-9)
+    assert answer.split.chips == pytest.approx(8192 / 2496)
+    assert slow.minutes_to_target < fast.minutes_to_target < results["h100-2560"].minutes_to_target
+    assert "times the chip time" in answer.headline

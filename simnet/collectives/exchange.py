@@ -11,6 +11,7 @@ from simnet.collectives import names
 from simnet.collectives.batches import batched_rate_bytes_per_s, is_batched, peer_batches
 from simnet.collectives.capacity import usable_capacity
 from simnet.collectives.choice import Choice, choose
+from simnet.collectives.connections import message_weight, task_weight
 from simnet.collectives.cost import Terms, terms
 from simnet.collectives.edges import edges_of, relayed
 from simnet.collectives.fabric_like import FabricLike, Float64, Int32, Int64
@@ -33,6 +34,7 @@ def exchange(
     algorithm: str = names.AUTO,
     repeats: int = 1,
     known: Known | None = None,
+    by_connections: bool = False,
 ) -> TaskSet:
     """Return one fluid task for each communicator whose ranks exchange messages of any size.
 
@@ -60,6 +62,8 @@ def exchange(
         So many exchanges back to back: the latency is theirs.
     known
         What earlier calls found out about groups on this fabric; grows.
+    by_connections
+        Whether tasks share links by their connections.
 
     Raises
     ------
@@ -74,7 +78,13 @@ def exchange(
     parts = []
     for shape in (Known() if known is None else known).shapes(fabric, gpu):
         own = shape.groups.row
-        call = _Call(fabric=fabric, op=op, shape=shape, sent_bytes=in_order_of(shape.groups, gpu[own], sent[own]))
+        call = _Call(
+            fabric=fabric,
+            op=op,
+            shape=shape,
+            sent_bytes=in_order_of(shape.groups, gpu[own], sent[own]),
+            by_connections=by_connections,
+        )
         parts.append(call.lowered(constants, algorithm, repeats))
     tasks = concatenate(parts)
     return tasks if len(parts) == 1 else select(tasks, np.argsort(tasks.group, kind="stable"))
@@ -132,6 +142,7 @@ class _Call:
     shape: Shape
     sent_bytes: Float64
     """Ranks in the order of the groups, ``(num_groups, num_ranks, num_ranks)``."""
+    by_connections: bool
 
     def lowered(self, constants: CollectiveConstants, algorithm: str, repeats: int) -> TaskSet:
         groups, machine = self.shape.groups, self.shape.machine
@@ -177,13 +188,22 @@ class _Call:
             size_bytes=np.array([float(cost.task_bytes) * repeats for cost in costs]),
             latency_s=repeats * (np.array([float(cost.latency_s) for cost in costs]) + path_s),
             rate_cap_bytes_per_s=cap,
-            weight=np.ones(groups.num_groups),
+            weight=self._weights(choice, costs, constants),
             group=groups.row,
             algorithm=choice.algorithm,
             protocol=choice.protocol,
             channels=choice.channels,
             why=choice.why,
         )
+
+    def _weights(self, choice: Choice, costs: list[Terms], constants: CollectiveConstants) -> Float64:
+        machine = self.shape.machine
+        if not self.by_connections:
+            return np.ones(len(costs))
+        if self.op == names.SENDRECV:
+            return np.full(len(costs), message_weight(constants, is_near=machine.num_nodes == 1))
+        weights = [task_weight(choice.algorithm, choice.channels, machine, cost.loads, constants) for cost in costs]
+        return np.array(weights)
 
     def _batched(self, choice: Choice, traffic: Traffic, constants: CollectiveConstants) -> Float64:
         """Return the rate that batches of peers leave each group, infinite for one that stays inside nodes."""

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from simnet.collectives import names
 from simnet.collectives.choice import choose
+from simnet.collectives.connections import task_weight
 from simnet.collectives.cost import terms
 from simnet.collectives.exchange import exchange, ring_messages
 from simnet.collectives.fabric_like import FabricLike, Float64
@@ -32,6 +33,7 @@ def lower(
     known: Known | None = None,
     parts: ArrayLike | None = None,
     buffers: str = names.PLAIN,
+    by_connections: bool = False,
 ) -> TaskSet:
     """Return one fluid task for each communicator, in the order given.
 
@@ -61,6 +63,9 @@ def lower(
         equal parts unless given.
     buffers
         How they are handed to NCCL, one of :data:`simnet.collectives.names.BUFFERS`.
+    by_connections
+        Whether tasks share links by their connections, see :mod:`simnet.collectives.connections`; alike
+        unless asked.
 
     Raises
     ------
@@ -75,11 +80,19 @@ def lower(
     if op in names.EXCHANGES:
         sent = messages(op, gpu.shape[1], size_bytes, parts)
         return exchange(
-            fabric, gpu, sent, constants=constants, op=op, algorithm=algorithm, repeats=repeats, known=known
+            fabric,
+            gpu,
+            sent,
+            constants=constants,
+            op=op,
+            algorithm=algorithm,
+            repeats=repeats,
+            known=known,
+            by_connections=by_connections,
         )
     shapes = (Known() if known is None else known).shapes(fabric, gpu)
     lowered = [
-        _lower_shape(fabric, op, shape, size_bytes, constants, algorithm, excluded, repeats, buffers)
+        _lower_shape(fabric, op, shape, size_bytes, constants, algorithm, excluded, repeats, buffers, by_connections)
         for shape in shapes
     ]
     tasks = concatenate(lowered)
@@ -104,6 +117,7 @@ def _lower_shape(
     excluded: Collection[str],
     repeats: int,
     buffers: str,
+    by_connections: bool,
 ) -> TaskSet:
     machine, groups = shape.machine, shape.groups
     choice = choose(
@@ -129,6 +143,7 @@ def _lower_shape(
         path_s = np.maximum(0.0, tree_path_s(shape.trees) - constants.latency.network_path_included.si)
         narrowest = narrowest_bytes_per_s(shape.trees) * constants.in_network.efficiency.si
         cap = np.minimum(cap, groups.num_heads * narrowest)
+    weight = task_weight(choice.algorithm, choice.channels, machine, cost.loads, constants) if by_connections else 1.0
     return TaskSet(
         indptr=part.indptr,
         resource=part.resource,
@@ -138,7 +153,7 @@ def _lower_shape(
         size_bytes=np.full(count, float(cost.task_bytes) * repeats),
         latency_s=repeats * (float(cost.latency_s) + path_s),
         rate_cap_bytes_per_s=cap,
-        weight=np.ones(count),
+        weight=np.full(count, weight),
         group=groups.row,
         algorithm=choice.algorithm,
         protocol=choice.protocol,

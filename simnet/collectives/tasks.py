@@ -68,7 +68,13 @@ class TaskSet:
 
 
 def send(
-    fabric: FabricLike, src: ArrayLike, dst: ArrayLike, size_bytes: ArrayLike, constants: CollectiveConstants
+    fabric: FabricLike,
+    src: ArrayLike,
+    dst: ArrayLike,
+    size_bytes: ArrayLike,
+    constants: CollectiveConstants,
+    *,
+    weights: tuple[float, float] = (1.0, 1.0),
 ) -> TaskSet:
     """Return one task for each message.
 
@@ -82,6 +88,8 @@ def send(
         Bytes of each message, ``(num_sends,)`` or one number.
     constants
         Constants of the GPU generation.
+    weights
+        Of a message over the network and of one over NVLink, where tasks share a link.
 
     Raises
     ------
@@ -123,7 +131,7 @@ def send(
         size_bytes=np.array(size),
         latency_s=hop_s + extra_s,
         rate_cap_bytes_per_s=np.full(len(source), np.inf),
-        weight=np.ones(len(source)),
+        weight=np.where(is_near, weights[1], weights[0]),
         group=np.arange(len(source)),
         algorithm="send",
         protocol="simple",

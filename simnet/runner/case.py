@@ -15,6 +15,7 @@ from simnet.analysis.screen import replicated_traffic_s
 from simnet.analysis.screen_network import ScreenNetwork
 from simnet.analysis.step import bottleneck_sentence, breakdown, check_floors, timeline
 from simnet.collectives.capacity import usable_capacity
+from simnet.collectives.connections import BY_CONNECTIONS, message_weight
 from simnet.collectives.known import Known
 from simnet.collectives.lower import lower
 from simnet.collectives.tasks import TaskSet, send
@@ -186,6 +187,9 @@ def lower_on(prepared: Prepared, fabric: Fabric) -> Lowered:
     """Lower a prepared case on a compiled fabric to the engine's program."""
     constants = load_collectives(prepared.gpu.generation, prepared.gpu.name)
     known = Known()
+    by_connections = prepared.case.workload.link_shares == BY_CONNECTIONS
+    shares = [message_weight(constants, is_near=is_near) for is_near in (False, True)]
+    weights = (shares[0], shares[1]) if by_connections else (1.0, 1.0)
 
     def collective(comm: Comm, groups: np.ndarray) -> TaskSet:
         return lower(
@@ -197,10 +201,11 @@ def lower_on(prepared: Prepared, fabric: Fabric) -> Lowered:
             algorithm=comm.algorithm,
             repeats=comm.repeats,
             known=known,
+            by_connections=by_connections,
         )
 
     def one_way(comm: Comm, source: np.ndarray, target: np.ndarray) -> TaskSet:
-        return send(fabric, source, target, comm.size_bytes, constants)
+        return send(fabric, source, target, comm.size_bytes, constants, weights=weights)
 
     return lower_plan(
         prepared.plan,

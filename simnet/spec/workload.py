@@ -185,6 +185,8 @@ class WorkloadSpec(SpecModel):
     """Parameters of a gradient bucket on the first chunk; auto is Megatron's max(40 million, 1 million x dp)."""
     algorithms: AlgorithmsSpec = AlgorithmsSpec()
     """Algorithm of each kind of collective."""
+    link_shares: Literal["equal", "connections"] = "equal"
+    """What a link is shared among: transfers alike, or their connections (channels), of which a collective has many."""
 
     @property
     def shards_parameters(self) -> bool:

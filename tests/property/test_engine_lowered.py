@@ -29,6 +29,7 @@ workload:
   parallelism: {{tp: {tp}, cp: {cp}, pp: {pp}, dp: auto}}
   batch: {{num_micro_batches: 3, micro_batch_size: 1}}
   rank_order: {rank_order}
+  link_shares: {link_shares}
 routing: {routing}
 """
 ORDERS = ("tp-cp-dp-pp", "tp-pp-dp-cp", "tp-cp-pp-dp")
@@ -70,13 +71,14 @@ def lowered(case, routing, seed):
     nodes=st.sampled_from([2, 4]),
     rank_order=st.sampled_from(ORDERS),
     routing=st.sampled_from(ROUTINGS),
+    link_shares=st.sampled_from(["equal", "connections"]),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_classes_blocks_and_pruning_equal_one_process_per_rank_on_a_real_fabric(
-    prepared, split, nodes, rank_order, routing, seed
+    prepared, split, nodes, rank_order, routing, link_shares, seed
 ):
     tp, cp, pp = split
-    case = prepared(nodes=nodes, tp=tp, cp=cp, pp=pp, rank_order=rank_order, routing=routing)
+    case = prepared(nodes=nodes, tp=tp, cp=cp, pp=pp, rank_order=rank_order, routing=routing, link_shares=link_shares)
     program = lowered(case, routing, seed)
     trace = run_program(program)
     finish_s, resource_bytes = run_ranks(program)

@@ -6,15 +6,16 @@ their closed form on a healthy fabric, and what runs beside compute is exposed w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from simnet.analysis.screen_network import ScreenNetwork, collective_s, group
 from simnet.analysis.screen_sharded import Exposed, exposed_sharded
+from simnet.collectives.machine import Machine
 from simnet.spec.collectives import load_collectives
 from simnet.spec.compute import KernelPreset
 from simnet.spec.parts import GpuPart
-from simnet.spec.workload import WorkloadSpec
+from simnet.spec.workload import BatchSpec, OverlapSpec, WorkloadSpec
 from simnet.workload.checks import check_divides, check_shard_groups, num_micro_batches
 from simnet.workload.comms import ChunkKind, pass_exchanges, received_bytes, send_bytes
 from simnet.workload.kernels import chunk_times, optimizer_time
@@ -190,8 +191,10 @@ def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
     check_shard_groups(workload, dp=dp)
     layout = pipeline_layout(workload)
     micro_batches = num_micro_batches(workload, dp)
-    stages = tuple(_stage(workload, layout, network, stage, dp=dp) for stage in range(layout.num_stages))
+    stages = _stages(_holding(workload), layout, network, dp)
     kinds = dict.fromkeys(kind for stage in stages for kind in stage.kinds)
+    rings = {axis: group(workload, (axis,), dp, network) for axis in ("tp", "cp")}
+    passing = _passing(workload)
     if workload.shards_parameters:
         kinds |= dict.fromkeys(part_kinds(layout))
     return _Job(
@@ -200,8 +203,8 @@ def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
         exchanges=tuple(
             (
                 kind,
-                _exchanges(workload, network, kind, dp=dp, is_backward=False),
-                _exchanges(workload, network, kind, dp=dp, is_backward=True),
+                _exchanges(passing, rings["tp"], rings["cp"], network, kind, False),
+                _exchanges(passing, rings["tp"], rings["cp"], network, kind, True),
             )
             for kind in kinds
         ),
@@ -210,14 +213,28 @@ def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
     )
 
 
+def _passing(workload: WorkloadSpec) -> WorkloadSpec:
+    """Return the workload without what the exchanges of a chunk's pass do not depend on."""
+    parallelism, batch = workload.parallelism, workload.batch
+    return workload.model_copy(
+        update={
+            "parallelism": parallelism.model_copy(update={"pp": 1, "virtual_stages": 1, "dp": "auto"}),
+            "batch": batch.model_copy(update={"global_batch_size": None, "num_micro_batches": 1}),
+            "rank_order": "",
+            "gradient_dtype": "",
+            "layout": "",
+        }
+    )
+
+
+@lru_cache(maxsize=65536)
 def _exchanges(
-    workload: WorkloadSpec, network: ScreenNetwork, kind: ChunkKind, *, dp: int, is_backward: bool
+    workload: WorkloadSpec, tp: Machine, cp: Machine, network: ScreenNetwork, kind: ChunkKind, is_backward: bool
 ) -> _Exchanges:
     exposed = {Category.TP: 0.0, Category.CP: 0.0}
     beside = {Category.TP: 0.0, Category.CP: 0.0}
     for item in pass_exchanges(workload, kind, is_backward=is_backward):
-        axes = ("tp",) if item.category is Category.TP else ("cp",)
-        ring = group(workload, axes, dp, network)
+        ring = tp if item.category is Category.TP else cp
         cost_s = item.count * collective_s(item.op, item.size_bytes / item.count, ring, network)
         (beside if item.position == "beside" else exposed)[item.category] += cost_s
     return _Exchanges(
@@ -243,6 +260,31 @@ def _added(passes: list[_Pass]) -> _Pass:
         tp_s=sum(item.tp_s for item in passes),
         cp_s=sum(item.cp_s for item in passes),
     )
+
+
+_ONE_BATCH, _OVERLAP = BatchSpec(num_micro_batches=1), OverlapSpec()
+
+
+def _holding(workload: WorkloadSpec) -> WorkloadSpec:
+    """Return the workload without what stages do not depend on, so that the candidates of a search share them."""
+    return workload.model_copy(
+        update={"batch": _ONE_BATCH, "overlap": _OVERLAP, "recompute": "none", "context_parallel": "ring"}
+    )
+
+
+@lru_cache(maxsize=4096)
+def _stages(workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, dp: int) -> tuple[_Stage, ...]:
+    """Return all stages; those of equal chunks are equal, but for the first, whose first chunk has more buckets."""
+    known: dict[tuple[object, ...], _Stage] = {}
+    found: list[_Stage] = []
+    last = layout.num_stages - 1
+    for stage in range(layout.num_stages):
+        key = (layout.layers[stage], stage == 0, stage == last)
+        one = known.get(key)
+        if one is None:
+            one = known[key] = _stage(workload, layout, network, stage, dp=dp)
+        found.append(one if one.index == stage else replace(one, index=stage))
+    return tuple(found)
 
 
 def _stage(workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, stage: int, *, dp: int) -> _Stage:

@@ -18,7 +18,7 @@ from simnet.spec.parts import GpuPart
 from simnet.spec.workload import BatchSpec, OverlapSpec, WorkloadSpec
 from simnet.workload.checks import check_divides, check_shard_groups, num_micro_batches
 from simnet.workload.comms import ChunkKind, pass_exchanges, received_bytes, send_bytes
-from simnet.workload.kernels import chunk_times, optimizer_time
+from simnet.workload.kernels import ChunkTimes, chunk_times, optimizer_time
 from simnet.workload.layout import Layout, pipeline_layout
 from simnet.workload.ops import Category
 from simnet.workload.passes import chunk_kind
@@ -97,6 +97,8 @@ class _Job:
     """Kinds of chunk with what they exchange forward and backward."""
     stages: tuple[_Stage, ...]
     exposed_pp_s: float
+    passing: WorkloadSpec
+    """The workload without what a pass of a chunk does not depend on."""
 
 
 def estimate_step(
@@ -119,7 +121,7 @@ def estimate_step(
         If layers, heads, sequence or batch do not divide.
     """
     job = _job(workload, dp, network)
-    passes, floors_s = _passes(workload, gpu, preset, job)
+    passes, floors_s = _passes(gpu, preset, job)
     stages = [_added([one for kind in stage.kinds for one in passes[kind]]) for stage in job.stages]
     slowest = max(stages, key=lambda item: item.total_s)
     jitter = 1 + lateness(preset, num_ranks=dp * workload.parallelism.replica_size)
@@ -154,7 +156,7 @@ def replicated_traffic_s(
     """
     job = _job(workload, dp, network)
     if workload.shards_parameters:
-        passes, _ = _passes(workload, gpu, preset, job)
+        passes, _ = _passes(gpu, preset, job)
         return tuple(_sharded(workload, job, passes, stage, network, dp).hidden_s for stage in job.stages)
     overlap = workload.overlap
     return tuple(
@@ -163,24 +165,29 @@ def replicated_traffic_s(
 
 
 def _passes(
-    workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, job: _Job
+    gpu: GpuPart, preset: KernelPreset, job: _Job
 ) -> tuple[dict[ChunkKind, tuple[_Pass, _Pass]], dict[ChunkKind, float]]:
     """Return forward and backward pass of every kind of chunk, and the roofline of both [s]."""
     passes: dict[ChunkKind, tuple[_Pass, _Pass]] = {}
     floors_s: dict[ChunkKind, float] = {}
     for kind, forward, backward in job.exchanges:
-        times = chunk_times(
-            workload.model,
-            workload,
-            gpu,
-            preset,
-            layers=kind.layers,
-            has_embedding=kind.has_embedding,
-            has_loss=kind.has_loss,
-        )
+        times = _times(job.passing, gpu, preset, kind)
         passes[kind] = (_pass(times.forward_s, forward), _pass(times.backward_s, backward))
         floors_s[kind] = times.forward_floor_s + times.backward_floor_s
     return passes, floors_s
+
+
+@lru_cache(maxsize=65536)
+def _times(passing: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, kind: ChunkKind) -> ChunkTimes:
+    return chunk_times(
+        passing.model,
+        passing,
+        gpu,
+        preset,
+        layers=kind.layers,
+        has_embedding=kind.has_embedding,
+        has_loss=kind.has_loss,
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -209,19 +216,19 @@ def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
             for kind in kinds
         ),
         stages=stages,
+        passing=passing,
         exposed_pp_s=_exposed_pp_s(workload, layout, network, micro_batches=micro_batches, dp=dp),
     )
 
 
 def _passing(workload: WorkloadSpec) -> WorkloadSpec:
-    """Return the workload without what the exchanges of a chunk's pass do not depend on."""
+    """Return the workload without what kernels and exchanges of a chunk's pass do not depend on."""
     parallelism, batch = workload.parallelism, workload.batch
     return workload.model_copy(
         update={
             "parallelism": parallelism.model_copy(update={"pp": 1, "virtual_stages": 1, "dp": "auto"}),
             "batch": batch.model_copy(update={"global_batch_size": None, "num_micro_batches": 1}),
             "rank_order": "",
-            "gradient_dtype": "",
             "layout": "",
         }
     )

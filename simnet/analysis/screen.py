@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from simnet.analysis.screen_bubble import StageTimes, bubble_s
 from simnet.analysis.screen_network import ScreenNetwork, collective_s, group
 from simnet.analysis.screen_sharded import Exposed, exposed_sharded
 from simnet.collectives.machine import Machine
@@ -17,14 +18,14 @@ from simnet.spec.compute import KernelPreset
 from simnet.spec.parts import GpuPart
 from simnet.spec.workload import BatchSpec, OverlapSpec, WorkloadSpec
 from simnet.workload.checks import check_divides, check_shard_groups, num_micro_batches
-from simnet.workload.comms import ChunkKind, pass_exchanges, received_bytes, send_bytes
+from simnet.workload.comms import ChunkKind, kind_exchanges, received_bytes, send_bytes
 from simnet.workload.kernels import ChunkTimes, chunk_times, optimizer_time
 from simnet.workload.layout import Layout, pipeline_layout
 from simnet.workload.ops import Category
 from simnet.workload.passes import chunk_kind
 from simnet.workload.plan import lateness
 from simnet.workload.replicas import chunk_buckets, gather_comm, reduce_comm
-from simnet.workload.shards import stage_shard
+from simnet.workload.shards import BF16_BYTES, gradient_bytes, stage_shard
 from simnet.workload.transformer import require_dense
 from simnet.workload.units import part_kinds
 
@@ -121,18 +122,24 @@ def estimate_step(
         If layers, heads, sequence or batch do not divide.
     """
     job = _job(workload, dp, network)
-    passes, floors_s = _passes(gpu, preset, job)
+    passes, floors_s, weights_s = _passes(gpu, preset, job)
     stages = [_added([one for kind in stage.kinds for one in passes[kind]]) for stage in job.stages]
+    micro_batches = job.layout.chunk_micro_batches(job.micro_batches)
     slowest = max(stages, key=lambda item: item.total_s)
     jitter = 1 + lateness(preset, num_ranks=dp * workload.parallelism.replica_size)
-    scale = job.micro_batches * jitter
+    scale = micro_batches * jitter
     return StepEstimate(
         compute_s=scale * slowest.compute_s,
         exposed_tp_s=scale * slowest.tp_s,
         exposed_cp_s=scale * slowest.cp_s,
         exposed_pp_s=job.exposed_pp_s,
         exposed_dp_s=max(_exposed_dp_s(workload, job, passes, stage, preset, network, dp) for stage in job.stages),
-        bubble_s=_bubble_s(job.layout, [stage.total_s for stage in stages]) * jitter,
+        bubble_s=jitter
+        * bubble_s(
+            workload,
+            [_stage_times(workload, stage, passes, weights_s) for stage in job.stages],
+            micro_batches=job.micro_batches,
+        ),
         optimizer_s=max(
             optimizer_time(
                 workload,
@@ -143,7 +150,7 @@ def estimate_step(
             )
             for stage in job.stages
         ),
-        floor_s=job.micro_batches * max(sum(floors_s[kind] for kind in stage.kinds) for stage in job.stages),
+        floor_s=micro_batches * max(sum(floors_s[kind] for kind in stage.kinds) for stage in job.stages),
     )
 
 
@@ -156,7 +163,7 @@ def replicated_traffic_s(
     """
     job = _job(workload, dp, network)
     if workload.shards_parameters:
-        passes, _ = _passes(gpu, preset, job)
+        passes, _, _ = _passes(gpu, preset, job)
         return tuple(_sharded(workload, job, passes, stage, network, dp).hidden_s for stage in job.stages)
     overlap = workload.overlap
     return tuple(
@@ -166,15 +173,32 @@ def replicated_traffic_s(
 
 def _passes(
     gpu: GpuPart, preset: KernelPreset, job: _Job
-) -> tuple[dict[ChunkKind, tuple[_Pass, _Pass]], dict[ChunkKind, float]]:
-    """Return forward and backward pass of every kind of chunk, and the roofline of both [s]."""
+) -> tuple[dict[ChunkKind, tuple[_Pass, _Pass]], dict[ChunkKind, float], dict[ChunkKind, float]]:
+    """Return forward and backward pass of every kind of chunk, the roofline of both, the gradients of weights [s]."""
+    weights_s: dict[ChunkKind, float] = {}
     passes: dict[ChunkKind, tuple[_Pass, _Pass]] = {}
     floors_s: dict[ChunkKind, float] = {}
     for kind, forward, backward in job.exchanges:
         times = _times(job.passing, gpu, preset, kind)
         passes[kind] = (_pass(times.forward_s, forward), _pass(times.backward_s, backward))
         floors_s[kind] = times.forward_floor_s + times.backward_floor_s
-    return passes, floors_s
+        weights_s[kind] = times.weight_s
+    return passes, floors_s, weights_s
+
+
+def _stage_times(
+    workload: WorkloadSpec,
+    stage: _Stage,
+    passes: dict[ChunkKind, tuple[_Pass, _Pass]],
+    weights_s: dict[ChunkKind, float],
+) -> StageTimes:
+    """Return what a micro-batch takes on a stage."""
+    copies = workload.num_copies
+    return StageTimes(
+        forward_s=sum(passes[kind][0].total_s for kind in stage.kinds) / copies,
+        backward_s=sum(passes[kind][1].total_s for kind in stage.kinds) / copies,
+        weight_s=sum(weights_s[kind] for kind in stage.kinds) / copies,
+    )
 
 
 @lru_cache(maxsize=65536)
@@ -226,7 +250,9 @@ def _passing(workload: WorkloadSpec) -> WorkloadSpec:
     parallelism, batch = workload.parallelism, workload.batch
     return workload.model_copy(
         update={
-            "parallelism": parallelism.model_copy(update={"pp": 1, "virtual_stages": 1, "dp": "auto"}),
+            "parallelism": parallelism.model_copy(
+                update={"pp": 1, "virtual_stages": 1, "micro_batch_group_size": None, "dp": "auto"}
+            ),
             "batch": batch.model_copy(update={"global_batch_size": None, "num_micro_batches": 1}),
             "rank_order": "",
             "layout": "",
@@ -240,10 +266,13 @@ def _exchanges(
 ) -> _Exchanges:
     exposed = {Category.TP: 0.0, Category.CP: 0.0}
     beside = {Category.TP: 0.0, Category.CP: 0.0}
-    for item in pass_exchanges(workload, kind, is_backward=is_backward):
+    parts = ("I", "W") if workload.schedule in ("zb1p", "zbv") else ("B",)
+    for item in (one for part in (parts if is_backward else "F") for one in kind_exchanges(workload, kind, part)):
         ring = tp if item.category is Category.TP else cp
         cost_s = item.count * collective_s(item.op, item.size_bytes / item.count, ring, network)
-        (beside if item.position == "beside" else exposed)[item.category] += cost_s
+        # DualPipe runs nearly all passes in blocks of two, which hide what both exchange.
+        is_beside = item.position == "beside" or workload.schedule == "dualpipe"
+        (beside if is_beside else exposed)[item.category] += cost_s
     return _Exchanges(
         tp_s=exposed[Category.TP],
         tp_beside_s=beside[Category.TP],
@@ -319,20 +348,22 @@ def _stage(workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, stage
     )
 
 
-def _bubble_s(layout: Layout, stages: list[float]) -> float:
-    """Return what the slowest stage waits: one pass of a chunk on every other stage.
-
-    (p-1)(tf+tb)/v with equal stages (Narayanan, arXiv:2104.04473, section 2.2).
-    """
-    return (sum(stages) - max(stages)) / layout.num_chunks
-
-
 def _exposed_pp_s(
     workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, *, micro_batches: int, dp: int
 ) -> float:
     """Return what pipeline sends add: every hop while the pipeline fills and drains, and all if not overlapped."""
     if layout.num_stages == 1:
         return 0.0
+    send_s = _send_s(workload, network, send_bytes(workload), dp=dp)
+    # A scattered message is gathered before the pass that needs it, however well the send itself is hidden.
+    gather_s = collective_s("all_gather", received_bytes(workload), group(workload, ("tp",), dp, network), network)
+    passes = PASSES_PER_MICRO_BATCH * layout.chunk_micro_batches(micro_batches) * layout.num_chunks
+    ramp_s = PASSES_PER_MICRO_BATCH * (layout.num_stages - 1) * (send_s + gather_s)
+    return ramp_s + passes * (gather_s if workload.overlap.pp else send_s + gather_s)
+
+
+def _send_s(workload: WorkloadSpec, network: ScreenNetwork, size_bytes: float, *, dp: int) -> float:
+    """Return the time of a message from each rank of a stage to one of another stage [s]."""
     ring = group(workload, ("pp",), dp, network)
     is_inside = ring.num_nodes == 1
     constants = load_collectives(network.generation)
@@ -346,12 +377,7 @@ def _exposed_pp_s(
         if is_inside
         else network.nic_bytes_per_s * efficiency.network.si
     )
-    send_s = hop_s + send_bytes(workload) / rate
-    # A scattered message is gathered before the pass that needs it, however well the send itself is hidden.
-    gather_s = collective_s("all_gather", received_bytes(workload), group(workload, ("tp",), dp, network), network)
-    passes = PASSES_PER_MICRO_BATCH * micro_batches * layout.num_chunks
-    ramp_s = PASSES_PER_MICRO_BATCH * (layout.num_stages - 1) * (send_s + gather_s)
-    return ramp_s + passes * (gather_s if workload.overlap.pp else send_s + gather_s)
+    return hop_s + size_bytes / rate
 
 
 def _exposed_dp_s(
@@ -371,19 +397,31 @@ def _exposed_dp_s(
         sharded = _sharded(workload, job, passes, stage, network, dp)
         return sharded.exposed_s + preset.contention_share_dp * sharded.hidden_s
     if not stage.reduces_s:
-        return 0.0
+        return _copies_s(workload, stage, network, dp)
     num_stages, num_chunks = job.layout.num_stages, job.layout.num_chunks
     # Interleaved stages run groups of micro-batches through one chunk after the other.
-    batch = min(job.micro_batches, num_stages) if num_chunks > 1 else 1
+    is_loop = job.layout.placement == "loop"
+    batch = min(job.micro_batches, num_stages) if num_chunks > 1 and is_loop else 1
     forward_s = sum(passes[kind][0].total_s for kind in stage.kinds)
     backward_s = sum(passes[kind][1].total_s for kind in stage.kinds)
-    # Stages drain one pass apart, so a later one's reduction hides behind the first one's last passes.
-    lag_s = stage.index * backward_s / num_chunks
+    # Stages drain one pass apart, so a later one's reduction hides behind the first one's last passes, but for
+    # schedules that fill that time.
+    lag_s = 0.0 if workload.splits_backward else stage.index * backward_s / num_chunks
     reduce_s = _after_window(stage.reduces_s, batch * backward_s, is_overlapped=workload.overlap.dp_grad)
     gather_s = _after_window(stage.gathers_s, batch * forward_s, is_overlapped=workload.overlap.dp_param)
     hidden_s = sum(stage.reduces_s) - reduce_s + sum(stage.gathers_s) - gather_s
     exposed_s = max(0.0, reduce_s - lag_s) + max(0.0, gather_s - lag_s)
+    exposed_s += _copies_s(workload, stage, network, dp)
     return exposed_s + preset.contention_share_dp * hidden_s
+
+
+def _copies_s(workload: WorkloadSpec, stage: _Stage, network: ScreenNetwork, dp: int) -> float:
+    """Return what a stage and its mirror image exchange of gradients and parameters, where there are two copies [s]."""
+    if workload.num_copies == 1:
+        return 0.0
+    split = dp * workload.parallelism.cp * workload.num_copies
+    sizes = (stage.parameters * gradient_bytes(workload) / split, stage.parameters * BF16_BYTES / split)
+    return sum(_send_s(workload, network, size_bytes, dp=dp) for size_bytes in sizes)
 
 
 def _sharded(

@@ -20,9 +20,8 @@ BLOCKS = (-0.4, 0.2)
 LANE = (0.26, 0.4)
 """Top and bottom of the lane of data-parallel traffic below them."""
 
-FORWARD_TINTS = (0.65, 0.35)
-BACKWARD_TINTS = (0.12, -0.3)
-"""Share of white (positive) or black (negative) in the compute colour, first to last chunk."""
+TINTS = {"F": (0.65, 0.35), "B": (0.12, -0.3), "I": (0.12, -0.1), "W": (-0.4, -0.5)}
+"""Share of white (positive) or black (negative) in the compute colour, first to last chunk, by kind of pass."""
 
 EDGE_IN = 0.06
 """Blocks wider than this get an edge; edges of narrower ones would wash their colour out [inch]."""
@@ -37,7 +36,7 @@ def plot_timeline(
 ) -> Axes:
     """Return the blocks of each stage over time [s]; empty ground is idle without a wait recorded.
 
-    Spans labelled "F" and "B" are blocks, tinted by chunk; "optimizer" is its own colour; labels that
+    Spans labelled "F", "B", "I" and "W" are blocks, tinted by chunk; "optimizer" is its own colour; labels that
     begin with "wait" take the colour of the traffic waited for, or of the bubble;
     other spans of category "dp" are traffic and lie in the lane below.
 
@@ -74,7 +73,7 @@ def plot_timeline(
 
 
 def _kind(span: Span) -> str:
-    if span.label in {"F", "B", "optimizer"}:
+    if span.label in {*TINTS, "optimizer"}:
         return span.label
     if span.label.startswith("wait"):
         return f"wait {span.category}"
@@ -84,8 +83,8 @@ def _kind(span: Span) -> str:
 def _colour(span: Span, num_chunks: int) -> str:
     if span.label == "optimizer":
         return style.PART_COLOURS["optimizer"]
-    if span.label in {"F", "B"}:
-        first, last = FORWARD_TINTS if span.label == "F" else BACKWARD_TINTS
+    if span.label in TINTS:
+        first, last = TINTS[span.label]
         share = max(span.chunk, 0) / max(num_chunks - 1, 1)
         return _tinted(style.PART_COLOURS["compute"], first + (last - first) * share)
     return style.TRAFFIC_COLOURS.get(span.category, style.PART_COLOURS["bubble"])
@@ -115,7 +114,7 @@ def _draw(ax: Axes, kind: str, colour: str, spans: Sequence[Span], *, edges_s: f
     box = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
     outline = Path(np.stack([across.ravel(), down.ravel()], axis=1), np.tile(np.array(box, Path.code_type), len(spans)))
     opacity = WAIT_OPACITY if kind.startswith("wait") else 1.0
-    is_wide = kind in {"F", "B"} and all(span.end_s - span.start_s > edges_s for span in spans)
+    is_wide = kind in TINTS and all(span.end_s - span.start_s > edges_s for span in spans)
     patch = PathPatch(
         outline,
         facecolor=colour,
@@ -134,7 +133,7 @@ def _number_blocks(ax: Axes, spans: Iterable[Span], num_chunks: int) -> None:
     least_s = LABEL_IN * (end_s - start_s) / width_in
     for span in spans:
         middle_s = (span.start_s + span.end_s) / 2
-        if span.label in {"F", "B"} and span.end_s - span.start_s >= least_s and start_s < middle_s < end_s:
+        if span.label in TINTS and span.end_s - span.start_s >= least_s and start_s < middle_s < end_s:
             ax.text(
                 middle_s,
                 span.stage + sum(BLOCKS) / 2,
@@ -162,10 +161,15 @@ def _draw_key(ax: Axes, spans: Sequence[Span], num_chunks: int) -> None:
 
     kinds = {_kind(span): _colour(span, num_chunks) for span in spans}
     handles = []
-    for kind, name in (("F", "forward"), ("B", "backward (later chunks darker)" if num_chunks > 1 else "backward")):
+    names = {"F": "forward", "B": "backward", "I": "backward of inputs", "W": "backward of weights"}
+    later = " (later chunks darker)" if num_chunks > 1 else ""
+    last = "B" if "B" in kinds else "I"
+    for kind, name in names.items():
         if kind in kinds:
-            tints = FORWARD_TINTS if kind == "F" else BACKWARD_TINTS
-            handles.append(Patch(color=_tinted(style.PART_COLOURS["compute"], sum(tints) / 2), label=name))
+            tints = TINTS[kind]
+            handles.append(
+                Patch(color=_tinted(style.PART_COLOURS["compute"], sum(tints) / 2), label=name + later * (kind == last))
+            )
     handles += [
         Patch(color=kinds[kind], alpha=WAIT_OPACITY if kind.startswith("wait") else 1.0, label=label)
         for kind, label in _KEY_LABELS.items()

@@ -30,6 +30,11 @@ Recompute = Literal["none", "selective", "full"]
 LayerProduct = Literal["qkv", "proj", "fc1", "fc2"]
 """Matrix products of a layer, in order."""
 
+Schedule = Literal["1f1b", "interleaved", "gpipe", "zb1p", "zbv", "dualpipe"]
+"""Order of forward and backward passes of a pipeline."""
+SPLIT_BACKWARD: tuple[Schedule, ...] = ("zb1p", "zbv", "dualpipe")
+"""Schedules that split backward passes in the gradient of the inputs and that of the weights."""
+
 Degree = Annotated[int, Field(ge=1, le=MAX_GPUS)]
 """GPUs over which something is split."""
 
@@ -44,7 +49,10 @@ class ParallelismSpec(SpecModel):
     pp: Degree = 1
     """Pipeline stages."""
     virtual_stages: int = Field(default=1, ge=1, le=MAX_LAYERS)
-    """Chunks of layers that each pipeline stage holds; above 1 the schedule is interleaved."""
+    """Chunks of layers that each pipeline stage holds; above 1 the schedule is interleaved, or zbv with 2."""
+    micro_batch_group_size: Count | None = None
+    """Micro-batches that an interleaved stage runs through one chunk before the next, pp or more; pp unless given
+    (Megatron's microbatch_group_size_per_vp_stage)."""
     dp: Degree | Literal["auto"] = "auto"
     """Replicas; ``auto`` takes all GPUs of the cluster."""
     ep: Degree = 1
@@ -141,8 +149,9 @@ class WorkloadSpec(SpecModel):
     """Sequences of a step."""
     layout: Literal["balanced"] | LayoutSpec = "balanced"
     """Layers of each pipeline stage; ``balanced`` divides them and refuses what does not divide."""
-    schedule: Literal["1f1b", "interleaved", "gpipe"] = "1f1b"
-    """Order of forward and backward passes; 1f1b with virtual_stages above 1 is the interleaved one."""
+    schedule: Schedule = "1f1b"
+    """Order of forward and backward passes; 1f1b with virtual_stages above 1 is the interleaved one. zb1p, zbv and
+    dualpipe split the backward pass; dualpipe holds two copies of the parameters."""
     sequence_parallel: bool = True
     """Norms and residual stream are split along the sequence over the tensor-parallel group."""
     context_parallel: Literal["ring", "all_gather"] = "ring"
@@ -189,6 +198,16 @@ class WorkloadSpec(SpecModel):
     """What a link is shared among: transfers alike, or their connections (channels), of which a collective has many."""
 
     @property
+    def splits_backward(self) -> bool:
+        """Return whether backward passes come in two parts, gradients of the inputs and of the weights."""
+        return self.schedule in SPLIT_BACKWARD
+
+    @property
+    def num_copies(self) -> int:
+        """Return the copies of the parameters that a pipeline holds."""
+        return 2 if self.schedule == "dualpipe" else 1
+
+    @property
     def shards_parameters(self) -> bool:
         """Return whether replicas split the parameters, which are then gathered unit by unit."""
         return self.sharding in PARAMETER_SHARDINGS
@@ -203,12 +222,16 @@ class WorkloadSpec(SpecModel):
     def _schedule_rules(self) -> Iterator[Rule]:
         chunks = self.parallelism.virtual_stages
         keys = ("schedule", "parallelism.virtual_stages")
-        if self.schedule == "gpipe" and chunks > 1:
+        if self.schedule in ("gpipe", "zb1p", "dualpipe") and chunks > 1:
             found, allowed = f"virtual_stages {chunks}", "1f1b or interleaved"
-            yield Rule(message="gpipe has one chunk per stage", keys=keys, found=found, allowed=allowed)
+            yield Rule(message=f"{self.schedule} has one chunk per stage", keys=keys, found=found, allowed=allowed)
         if self.schedule == "interleaved" and chunks == 1:
             message = "interleaved needs parallelism.virtual_stages above 1"
             yield Rule(message=message, keys=keys, found="virtual_stages 1")
+        if self.schedule == "zbv" and chunks != 2:
+            message = "zbv has two chunks per stage, one on the way down and one on the way back"
+            yield Rule(message=message, keys=keys, found=f"virtual_stages {chunks}", allowed="virtual_stages: 2")
+        yield from self._pipeline_rules()
         if self.overlap.tp and not self.sequence_parallel:
             yield Rule(
                 message="overlap.tp splits the gathers and scatters of sequence parallelism",
@@ -219,6 +242,46 @@ class WorkloadSpec(SpecModel):
         if sorted(self.rank_order.split("-")) != sorted(RANK_AXES):
             message = "rank_order names each of tp, cp, dp and pp once"
             yield Rule(message=message, keys=("rank_order",), allowed="such as tp-cp-dp-pp")
+
+    def _pipeline_rules(self) -> Iterator[Rule]:
+        """Yield what a schedule does not allow beside its chunks."""
+        name, pp, group = self.schedule, self.parallelism.pp, self.parallelism.micro_batch_group_size
+        if group is not None and (name not in ("1f1b", "interleaved") or self.parallelism.virtual_stages == 1):
+            yield Rule(
+                message="micro_batch_group_size is for interleaved schedules",
+                keys=("parallelism.micro_batch_group_size", "schedule"),
+                found=f"schedule {name} with virtual_stages {self.parallelism.virtual_stages}",
+                allowed="schedule: interleaved, with virtual_stages above 1",
+            )
+        if group is not None and group < pp:
+            yield Rule(
+                message="a group of micro-batches fills the pipeline, so it has one for each stage at least",
+                keys=("parallelism.micro_batch_group_size", "parallelism.pp"),
+                found=f"micro_batch_group_size {group}, pp {pp}",
+                allowed=f"{pp} or more",
+            )
+        if name == "dualpipe" and pp % 2:
+            message = "dualpipe pairs each stage with its mirror image, so pp is even"
+            allowed = f"pp: {max(2, pp - 1)} or {pp + 1}"
+            yield Rule(message=message, keys=("parallelism.pp", "schedule"), found=f"pp {pp}", allowed=allowed)
+        if not self.splits_backward:
+            return
+        shardings = ("zero1",) if name == "dualpipe" else ("none", "zero1")
+        if self.sharding not in shardings:
+            yield Rule(
+                message=f"{name} does not go with sharding {self.sharding}",
+                keys=("sharding", "schedule"),
+                found=f"sharding {self.sharding}",
+                allowed=" or ".join(shardings),
+            )
+        if self.recompute == "full":
+            yield Rule(
+                message=f"{name} keeps what a layer computed until the gradients of its weights are formed, which "
+                "full recomputation would not save",
+                keys=("recompute", "schedule"),
+                found="recompute full",
+                allowed="recompute none or selective, or schedule 1f1b",
+            )
 
     def _recompute_rules(self) -> Iterator[Rule]:
         """Yield what recomputation does not allow."""

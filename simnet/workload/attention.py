@@ -17,7 +17,8 @@ def attention_time(workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, *
 
     Notes
     -----
-    Part of the step's compute: micro-batches x the cores of a stage's chunks, later by the jitter as all passes are.
+    Part of the step's compute: the micro-batches of a chunk x the cores of a stage's chunks, later by the jitter as
+    all passes are.
     """
     layout = pipeline_layout(workload)
     core_s = 0.0
@@ -35,4 +36,5 @@ def attention_time(workload: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, *
             )
             core_s += times.forward_attention_s + times.backward_attention_s
     late = 1 + lateness(preset, num_ranks=dp * workload.parallelism.replica_size)
-    return num_micro_batches(workload, dp) * late * core_s / layout.num_stages
+    micro_batches = layout.chunk_micro_batches(num_micro_batches(workload, dp))
+    return micro_batches * late * core_s / layout.num_stages

@@ -59,6 +59,38 @@ def pass_exchanges(workload: WorkloadSpec, kind: ChunkKind, *, is_backward: bool
     return _merged([item for item in found if item.count and item.size_bytes])
 
 
+def kind_exchanges(workload: WorkloadSpec, shape: ChunkKind, kind: str) -> tuple[Exchange, ...]:
+    """Return the collectives of a pass of *kind*: F, B, or the parts I and W of a split backward pass.
+
+    The layers' second gather of inputs goes with the weight gradients and runs beside them. The scatter
+    of the inputs' gradients, which those would hide, stands behind the pass, unless user buffers split it.
+    """
+    found = pass_exchanges(workload, shape, is_backward=kind != "F")
+    if kind in ("F", "B"):
+        return found
+    again = _input_gathers(workload, shape)
+    if kind == "W":
+        return again
+    moved: list[Exchange] = []
+    for item in found:
+        left = item
+        for one in again:
+            if (item.category, item.op, item.position) == (one.category, one.op, one.position):
+                left = replace(item, size_bytes=item.size_bytes - one.size_bytes, count=item.count - one.count)
+        is_exposed = item.category is Category.TP and item.position == "beside" and not workload.overlap.tp
+        if left.count > 0 and left.size_bytes > 0:
+            moved.append(replace(left, position="after") if is_exposed else left)
+    return tuple(moved)
+
+
+def _input_gathers(workload: WorkloadSpec, shape: ChunkKind) -> tuple[Exchange, ...]:
+    """Return the gathers of the layers' inputs for their weight gradients."""
+    if workload.parallelism.tp == 1 or not workload.sequence_parallel or not shape.layers:
+        return ()
+    gathers = [_tp("all_gather", _operand_residual_bytes(workload), PRODUCT_PAIRS * shape.layers, "beside")]
+    return _merged(gathers)
+
+
 def exchange_comm(workload: WorkloadSpec, exchange: Exchange, *, stage: int, suffix: str) -> Comm:
     """Return *exchange* as a communication of *stage*.
 

@@ -15,7 +15,8 @@ from simnet.workload.activations import (
 )
 from simnet.workload.checks import num_micro_batches
 from simnet.workload.layout import Layout, pipeline_layout
-from simnet.workload.schedule import peak_in_flight, schedule
+from simnet.workload.pass_list import peak_in_flight
+from simnet.workload.schedule import schedule
 from simnet.workload.shards import (
     BF16_BYTES,
     FP32_BYTES,
@@ -156,14 +157,16 @@ def _in_flight_bytes(workload: WorkloadSpec, layout: Layout, micro_batches: int)
         tuple(_chunk_activation_bytes(workload, layout, stage, chunk) for chunk in range(layout.num_chunks))
         for stage in range(num_stages)
     ]
-    if layout.num_chunks == 1:
+    if layout.num_chunks == 1 and not workload.splits_backward:
         in_flight = [micro_batches if workload.schedule == "gpipe" else num_stages - s for s in range(num_stages)]
         return tuple(min(micro_batches, count) * one[0] for count, one in zip(in_flight, kept, strict=True))
+    group = workload.parallelism.micro_batch_group_size
     passes = schedule(
         workload.schedule,
         num_stages=num_stages,
-        num_micro_batches=min(micro_batches, GROUPS_TO_STEADY * num_stages),
+        num_micro_batches=min(micro_batches, GROUPS_TO_STEADY * (group or num_stages)),
         num_chunks=layout.num_chunks,
+        group_size=group,
     )
     return tuple(peak_in_flight(one, weights) for one, weights in zip(passes, kept, strict=True))
 
@@ -174,7 +177,7 @@ def _stage(
     """Return the memory of a stage whose micro-batches in flight keep *held_bytes*."""
     held = stage_shard(workload, layout, stage)
     weights, gradients, optimizer = state_bytes(workload, gpu, held, replicas=replicas)
-    has_loss = layout.has_loss(stage, layout.num_chunks - 1)
+    has_loss = any(layout.has_loss(stage, chunk) for chunk in range(layout.num_chunks))
     activations = held_bytes + (loss_activation_bytes(workload) if has_loss else 0.0)
     return StageMemory(
         stage=stage,

@@ -191,6 +191,12 @@ def layer_backward(shape: ChunkShape) -> tuple[Kernel, ...]:
 
 
 @lru_cache(maxsize=4096)
+def layer_weight_gradients(shape: ChunkShape) -> tuple[Kernel, ...]:
+    """Return those of a layer's backward kernels that nothing but the optimizer waits for."""
+    return tuple(kernel for kernel in layer_backward(shape) if kernel.name.endswith("wgrad"))
+
+
+@lru_cache(maxsize=4096)
 def attention_core(shape: ChunkShape) -> tuple[Kernel, ...]:
     """Return the kernels that selective recomputation repeats."""
     return _attention_forward(shape)

@@ -20,6 +20,7 @@ from simnet.workload.kernel_list import (
     embedding_forward,
     layer_backward,
     layer_forward,
+    layer_weight_gradients,
     loss_backward,
     loss_forward,
 )
@@ -46,6 +47,17 @@ class ChunkTimes:
     """Part of *forward_s* in the attention core [s]."""
     backward_attention_s: float
     """Part of *backward_s* in the attention core [s]."""
+    weight_s: float = 0.0
+    """Part of *backward_s* that forms gradients of weights, which schedules that split the pass put off [s]."""
+
+    def pass_s(self, kind: str) -> float:
+        """Return the time of a pass: F, B, or the parts I and W of a split backward pass [s]."""
+        return {
+            "F": self.forward_s,
+            "B": self.backward_s,
+            "I": self.backward_s - self.weight_s,
+            "W": self.weight_s,
+        }[kind]
 
 
 def chunk_times(
@@ -80,10 +92,13 @@ def chunk_times(
     shape = chunk_shape(model, workload)
     is_graph = workload.cuda_graphs
     forward, backward = (scaled(one, layers) for one in _layer_totals(shape, preset, _again(workload), is_graph))
+    weights = pass_times(layer_weight_gradients(shape), preset, is_backward=True, is_graph=is_graph)
+    weight_s = scaled(weights, layers)[0]
     if has_embedding:
         lookup = pass_times(embedding_forward(shape), preset, is_backward=False, is_graph=is_graph)
         scatter = pass_times(embedding_backward(shape), preset, is_backward=True, is_graph=is_graph)
         forward, backward = added(forward, lookup), added(backward, scatter)
+        weight_s += scatter[0]
     if has_loss:
         head = _loss_totals(shape, preset, is_graph)
         forward, backward = added(forward, head[0]), added(backward, head[1])
@@ -96,6 +111,7 @@ def chunk_times(
         backward_floor_s=backward[1],
         forward_attention_s=forward[2],
         backward_attention_s=backward[2],
+        weight_s=weight_s,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from simnet.errors import LayoutError, Problem
 from simnet.spec.workload import LayoutSpec, WorkloadSpec
@@ -11,12 +12,18 @@ MAX_SHOWN = 128
 """Chunks that a message lists one by one."""
 
 
+Placement = Literal["loop", "v", "bidirectional"]
+"""Way of a micro-batch over the chunks: from the last stage to the first one's next chunk; down the stages and back
+up; or through either of two copies of the model, chunk 0 down the stages, chunk 1 up."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Layers of every chunk; the embedding is on stage 0, chunk 0, the loss on the last chunk of the last stage."""
+    """Layers of every chunk, and the way of a micro-batch over them; the embedding starts it, the loss ends it."""
 
     layers: tuple[tuple[int, ...], ...]
-    """Transformer layers by stage and chunk, shape (pp, virtual_stages)."""
+    """Transformer layers by stage and chunk, shape (pp, chunks)."""
+    placement: Placement = "loop"
 
     @property
     def num_stages(self) -> int:
@@ -28,19 +35,46 @@ class Layout:
         """Virtual chunks of a stage."""
         return len(self.layers[0])
 
+    @property
+    def num_parts(self) -> int:
+        """Chunks that a micro-batch goes through."""
+        return self.num_stages if self.placement == "bidirectional" else self.num_stages * self.num_chunks
+
+    def part(self, stage: int, chunk: int) -> int:
+        """Return which part of the model a chunk is, counted from the embedding."""
+        if self.placement == "loop" or chunk == 0:
+            return chunk * self.num_stages + stage
+        return self.num_parts - 1 - stage
+
+    def neighbour(self, stage: int, chunk: int, step: int) -> tuple[int, int] | None:
+        """Return stage and chunk of the part *step* further on the way of a micro-batch, or None at its ends."""
+        part = self.part(stage, chunk) + step
+        if not 0 <= part < self.num_parts:
+            return None
+        if self.placement == "loop":
+            return part % self.num_stages, part // self.num_stages
+        if self.placement == "v":
+            return (part, 0) if part < self.num_stages else (self.num_parts - 1 - part, 1)
+        return (part, 0) if chunk == 0 else (self.num_stages - 1 - part, 1)
+
     def has_embedding(self, stage: int, chunk: int) -> bool:
         """Return whether the chunk starts with the embedding."""
-        return stage == 0 and chunk == 0
+        return self.part(stage, chunk) == 0
 
     def has_loss(self, stage: int, chunk: int) -> bool:
         """Return whether the chunk ends with output projection and loss."""
-        return stage == self.num_stages - 1 and chunk == self.num_chunks - 1
+        return self.part(stage, chunk) == self.num_parts - 1
+
+    def chunk_micro_batches(self, micro_batches: int) -> int:
+        """Return how many of *micro_batches* go through each chunk: half of them where there are two copies."""
+        return micro_batches // 2 if self.placement == "bidirectional" else micro_batches
 
 
 def pipeline_layout(workload: WorkloadSpec) -> Layout:
     """Return the layers of every chunk of *workload*; all layers of the model are placed, always.
 
-    Chunk ``c`` of stage ``s`` is the model's part number ``c * pp + s``, as in Megatron.
+    Chunk ``c`` of stage ``s`` is the model's part number ``c * pp + s``, as in Megatron; with zbv the second chunks
+    come back up the stages, and with dualpipe they are a second copy, in reverse.
 
     Raises
     ------
@@ -60,7 +94,16 @@ def pipeline_layout(workload: WorkloadSpec) -> Layout:
     counts = _counts(workload.model.layers, parts, workload.layout)
     if len(counts) != parts or sum(counts) != workload.model.layers:
         raise _wrong_list(counts, workload)
-    return Layout(layers=tuple(tuple(counts[chunk * pp + stage] for chunk in range(chunks)) for stage in range(pp)))
+    bare = Layout(layers=((0,) * (chunks * workload.num_copies),) * pp, placement=_placement(workload))
+    return replace(
+        bare,
+        layers=tuple(tuple(counts[bare.part(stage, chunk)] for chunk in range(bare.num_chunks)) for stage in range(pp)),
+    )
+
+
+def _placement(workload: WorkloadSpec) -> Placement:
+    ways: dict[str, Placement] = {"zbv": "v", "dualpipe": "bidirectional"}
+    return ways.get(workload.schedule, "loop")
 
 
 def even_split(layers: int, parts: int) -> tuple[int, ...]:

@@ -65,6 +65,7 @@ def _advice(workload: WorkloadSpec, gpu: GpuPart, *, dp: int) -> str:
     total = degrees.tp * degrees.cp * degrees.pp * int(degrees.dp)
     conditions = [change] if change else []
     conditions += ["virtual_stages 1"] if workload.parallelism.virtual_stages > 1 else []
+    conditions += ["schedule 1f1b"] if workload.splits_backward else []
     conditions += [f"fsdp_group {found.fsdp_group}"] if found.fsdp_group else []
     given = f"with {' and '.join(conditions)} " if conditions else ""
     return (
@@ -114,7 +115,7 @@ def _with_degrees(workload: WorkloadSpec, *, tp: int, pp: int, dp: int) -> Workl
     """Return the workload on other degrees, with enough micro-batches to fill its pipeline."""
     batch = workload.batch
     sequences = GROUPS_TO_STEADY * pp * dp * batch.micro_batch_size
-    degrees = {"tp": tp, "pp": pp, "dp": dp, "virtual_stages": 1}
+    degrees = {"tp": tp, "pp": pp, "dp": dp, "virtual_stages": 1, "micro_batch_group_size": None}
     return workload.model_copy(
         update={
             "layout": "balanced",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simnet.spec.workload import WorkloadSpec
-from simnet.workload.comms import ChunkKind, Exchange, exchange_comm, pass_exchanges, received_bytes, send_bytes
+from simnet.workload.comms import ChunkKind, Exchange, exchange_comm, kind_exchanges, received_bytes, send_bytes
 from simnet.workload.kernels import ChunkTimes
 from simnet.workload.layout import Layout
 from simnet.workload.ops import Category, Comm
@@ -84,7 +84,7 @@ def pass_template(
     table: CommTable,
     known: dict[tuple[str, ChunkKind], Around],
 ) -> PassTemplate:
-    """Return the template of a forward or backward pass of *chunk*; equal chunks share their communications.
+    """Return the template of a pass of *chunk*: F, B, I or W; equal chunks share their communications.
 
     *known* holds what earlier chunks of the stage have around their compute, and grows.
     """
@@ -109,12 +109,12 @@ def part_template(
     """
     send, receive, shift = _neighbours(job, kind, chunk, table)
     send, receive = send if is_last else -1, receive if is_first else -1
-    gathered = (table.add(_gather(job, kind)),) if receive >= 0 and received_bytes(job.workload) else ()
+    gathered = (table.add(_gather(job, _direction(kind))),) if receive >= 0 and received_bytes(job.workload) else ()
     around = known.get((kind, shape))
     if around is None:
         around = known[kind, shape] = _around(job, kind, shape, table)
     return PassTemplate(
-        duration_s=job.times[shape].forward_s if kind == "F" else job.times[shape].backward_s,
+        duration_s=job.times[shape].pass_s(kind),
         before=(*gathered, *around.before),
         beside=around.beside,
         after=around.after,
@@ -125,7 +125,7 @@ def part_template(
 
 
 def _around(job: StageJob, kind: str, shape: ChunkKind, table: CommTable) -> Around:
-    exchanges = pass_exchanges(job.workload, shape, is_backward=kind == "B")
+    exchanges = kind_exchanges(job.workload, shape, kind)
     suffix = f"{kind} {shape.layers}{'e' if shape.has_embedding else ''}{'l' if shape.has_loss else ''}"
 
     def indices(position: str) -> tuple[int, ...]:
@@ -138,24 +138,29 @@ def _comm(job: StageJob, exchange: Exchange, suffix: str) -> Comm:
     return exchange_comm(job.workload, exchange, stage=job.stage, suffix=suffix)
 
 
+def _direction(kind: str) -> str:
+    """Return whether a pass goes forward or backward through the model."""
+    return "F" if kind == "F" else "B"
+
+
 def _neighbours(job: StageJob, kind: str, chunk: int, table: CommTable) -> tuple[int, int, int]:
     """Return own send, the neighbour's send, and the neighbour's chunk less *chunk*; -1 where there is none.
 
-    Forward goes from stage to stage and from the last to the first one's next chunk; backward the
-    other way.
+    Backward goes the other way, and sends once the gradient of the inputs is there. What stays on a stage,
+    as where a V turns, and gradients of weights are not sent.
     """
-    num_stages, num_chunks = job.layout.num_stages, job.layout.num_chunks
-    step = 1 if kind == "F" else -1
-    part = chunk * num_stages + job.stage
-    last_part = num_stages * num_chunks - 1
     send = receive = -1
     shift = 0
-    if 0 <= part + step <= last_part and num_stages > 1:
-        send = table.add(_send(job.workload, job.stage, (part + step) % num_stages, kind))
-    if 0 <= part - step <= last_part and num_stages > 1:
-        source_chunk, source = divmod(part - step, num_stages)
-        receive = table.add(_send(job.workload, source, job.stage, kind))
-        shift = source_chunk - chunk
+    if kind == "W":
+        return send, receive, shift
+    step, direction = (1 if kind == "F" else -1), _direction(kind)
+    target = job.layout.neighbour(job.stage, chunk, step)
+    source = job.layout.neighbour(job.stage, chunk, -step)
+    if target is not None and target[0] != job.stage:
+        send = table.add(_send(job.workload, job.stage, target[0], direction))
+    if source is not None and source[0] != job.stage:
+        receive = table.add(_send(job.workload, source[0], job.stage, direction))
+        shift = source[1] - chunk
     return send, receive, shift
 
 

@@ -113,7 +113,12 @@ def lateness(preset: KernelPreset, *, num_ranks: int) -> float:
 
 
 def _later(factor: float, times: ChunkTimes) -> ChunkTimes:
-    return replace(times, forward_s=times.forward_s * factor, backward_s=times.backward_s * factor)
+    return replace(
+        times,
+        forward_s=times.forward_s * factor,
+        backward_s=times.backward_s * factor,
+        weight_s=times.weight_s * factor,
+    )
 
 
 def _late_words(factor: float) -> str:
@@ -157,6 +162,7 @@ def assemble(
         num_stages=layout.num_stages,
         num_micro_batches=micro_batches,
         num_chunks=layout.num_chunks,
+        group_size=workload.parallelism.micro_batch_group_size,
     )
     table = CommTable()
     ops = tuple(
@@ -184,7 +190,7 @@ def assemble(
         hardware_flops=executed,
         tokens_per_step=num_sequences(workload, dp) * workload.sequence_length,
         dp_shard=shard_degree(workload, dp=dp),
-        compute_floor_s=_floor_s(layout, micro_batches, times),
+        compute_floor_s=_floor_s(layout, layout.chunk_micro_batches(micro_batches), times),
         assumptions=_assumptions(workload),
     )
 
@@ -205,7 +211,7 @@ def step_flops(workload: WorkloadSpec, *, dp: int) -> tuple[float, float]:
 
 
 def _floor_s(layout: Layout, micro_batches: int, times: Mapping[ChunkKind, ChunkTimes]) -> tuple[float, ...]:
-    """Return the roofline time of all passes of each stage [s]."""
+    """Return the roofline time of all passes of each stage, *micro_batches* through each of its chunks [s]."""
     floor_s = {kind: one.forward_floor_s + one.backward_floor_s for kind, one in times.items()}
     return tuple(
         micro_batches * sum(floor_s[chunk_kind(layout, stage, chunk)] for chunk in range(layout.num_chunks))
@@ -222,6 +228,8 @@ def _assumptions(workload: WorkloadSpec) -> tuple[str, ...]:
             f"Of each split tensor-parallel collective one of {degrees.tp} pieces is exposed; "
             "the rest runs beside the compute of its chunk."
         )
+    if workload.schedule == "dualpipe":
+        found.append("In a block of a forward and a backward pass all communication runs beside the compute of both.")
     if degrees.cp > 1 and workload.context_parallel == "ring":
         found.append("Keys and values go round beside the compute of their chunk.")
     if degrees.tp > 1 or degrees.cp > 1:

@@ -44,7 +44,7 @@ def chunk_buckets(
     """
     held = shard(workload, layout, stage, chunk)
     layers = layout.layers[stage][chunk]
-    if stage or chunk or not layers:
+    if not layout.has_embedding(stage, chunk) or not layers:
         return (Bucket(chunk=chunk, shard=held, share=1.0),)
     num_real = math.ceil(held.parameters / _bucket_parameters(workload, replicas))
     counts = even_split(layers, min(num_real, layers, MAX_BUCKETS))

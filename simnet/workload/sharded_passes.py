@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from simnet.workload.comms import ChunkKind
 from simnet.workload.ops import Compute, Op, Start, Wait
+from simnet.workload.pass_list import Pass
 from simnet.workload.passes import Around, CommTable, PassTemplate, StageJob, part_template
-from simnet.workload.schedule import Pass
 from simnet.workload.units import (
     ROOT,
     Part,

@@ -57,8 +57,9 @@ def shard(workload: WorkloadSpec, layout: Layout, stage: int, chunk: int) -> Sha
     if layout.has_embedding(stage, chunk):
         others += embedding_parameters(model) / tp
     if layout.has_loss(stage, chunk):
-        # The table of tied embeddings is here already where one chunk holds both ends.
-        is_shared = model.tied_embeddings and layout.has_embedding(stage, chunk)
+        # The table of tied embeddings is here already where one stage holds both ends.
+        is_here = any(layout.has_embedding(stage, one) for one in range(layout.num_chunks))
+        is_shared = model.tied_embeddings and is_here
         others += norm_parameters(model) if is_shared else head_parameters(model) / tp
     return Shard(matrices=layers * layer_matrix_parameters(model) / tp, others=others)
 
@@ -77,11 +78,14 @@ def shard_degree(workload: WorkloadSpec, *, dp: int) -> int:
 
 
 def state_split(workload: WorkloadSpec, *, replicas: int) -> int:
-    """Return the ranks that split the optimizer's state, of *replicas* (dp x cp) that hold the same weights."""
+    """Return the ranks that split the optimizer's state, of *replicas* (dp x cp) that hold the same weights.
+
+    Where a pipeline holds several copies of the parameters, each of them counts.
+    """
     if workload.sharding == "none":
         return 1
     cp = workload.parallelism.cp
-    return shard_degree(workload, dp=replicas // cp) * cp
+    return shard_degree(workload, dp=replicas // cp) * cp * workload.num_copies
 
 
 def gradient_bytes(workload: WorkloadSpec) -> int:

@@ -3,101 +3,56 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Mapping
 
 from simnet.workload.comms import ChunkKind
+from simnet.workload.copies import copy_exchanges
 from simnet.workload.ops import Category, Comm, Compute, Op, Start, Wait, many
+from simnet.workload.pass_list import Pass
 from simnet.workload.passes import Around, CommTable, PassTemplate, StageJob, pass_template
 from simnet.workload.replicas import Bucket, chunk_buckets, gather_comm, merged, norm_comm, reduce_comm
-from simnet.workload.schedule import Pass
 from simnet.workload.sharded_passes import sharded_passes
 from simnet.workload.shards import gradient_bytes
-
-Ints = npt.NDArray[np.int64]
-_START, _WAIT, _OTHER = range(3)
+from simnet.workload.weave import Framed, block_frames, frame_of, joined, woven
 
 
 def stage_operations(job: StageJob, passes: tuple[Pass, ...], table: CommTable) -> tuple[Op, ...]:
     """Return all operations of a stage: gather, passes, reduce, gradient norm, optimizer."""
     if job.workload.shards_parameters:
         return (*sharded_passes(job, passes, table), *_close(job, [], [], table))
-    templates = _templates(job, table)
+    templates = _templates(job, passes, table)
     chunks = range(job.layout.num_chunks)
     buckets = [chunk_buckets(job.workload, job.layout, job.stage, chunk, replicas=job.replicas) for chunk in chunks]
-    gathers, reduces = _dp_comms(job, buckets, table)
+    gathers, reduces = _dp_comms(job, buckets, tuple(_first_positions(passes, "F")), table)
     cut = _cut_computes(templates, passes, buckets, gathers, reduces)
     whole = _whole_computes(templates, passes)
     waits_for_send = not job.workload.overlap.pp
-    frames = {key: _frame(one, waits_for_send=waits_for_send) for key, one in templates.items()}
-    around = [frames[item.kind, item.chunk] for item in passes]
-    instances = np.array([item.micro_batch * len(chunks) + item.chunk for item in passes])
-    computes = [cut.get(position, [one]) for position, one in enumerate(whole)]
-    middle = _woven(around, instances, computes)
+    frames = {key: frame_of(one, waits_for_send=waits_for_send) for key, one in templates.items()}
+    rows = [
+        Framed(
+            frame=frames[item.kind, item.chunk],
+            instance=item.micro_batch * len(chunks) + item.chunk,
+            computes=cut.get(position, [one]),
+        )
+        for position, (item, one) in enumerate(zip(passes, whole, strict=True))
+    ]
+    if job.workload.schedule == "dualpipe":
+        blocks = {key: block_frames(one, waits_for_send=waits_for_send) for key, one in templates.items()}
+        rows = joined(passes, rows, blocks)
+    middle = woven(rows)
     return (*_open(gathers), *middle, *_close(job, buckets, reduces, table))
 
 
-def _templates(job: StageJob, table: CommTable) -> dict[tuple[str, int], PassTemplate]:
+def _templates(job: StageJob, passes: tuple[Pass, ...], table: CommTable) -> dict[tuple[str, int], PassTemplate]:
     """Return what the passes of each kind and chunk do; chunks alike but for their neighbours share the work."""
     exchanges: dict[tuple[str, ChunkKind], Around] = {}
+    found = {item.kind for item in passes}
     return {
         (kind, chunk): pass_template(job, kind, chunk, table, exchanges)
-        for kind in ("F", "B")
+        for kind in ("F", "B", "I", "W")
+        if kind in found
         for chunk in range(job.layout.num_chunks)
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Frame:
-    """What stands around the compute of a pass: receive, collectives before and beside it, those after, send."""
-
-    before: tuple[int, ...]
-    """Kinds of the operations before the compute."""
-    after: tuple[int, ...]
-    starts: tuple[int, ...]
-    """Communications started, in order."""
-    waits: tuple[int, ...]
-    """Communications waited for, in order; the neighbour's send first if there is one."""
-    wait_shifts: tuple[int, ...]
-    """Instance of each, less that of the pass."""
-
-
-def _frame(template: PassTemplate, *, waits_for_send: bool) -> _Frame:
-    received = (template.receive,) if template.receive >= 0 else ()
-    sent = (template.send,) if template.send >= 0 else ()
-    held = sent if waits_for_send else ()
-    between = (*template.before, *template.beside, *template.after)
-    num_before, num_beside, num_after = len(template.before), len(template.beside), len(template.after)
-    waits = (*received, *between, *held)
-    return _Frame(
-        before=(_WAIT,) * len(received) + (_START, _WAIT) * num_before + (_START,) * num_beside,
-        after=(_WAIT,) * num_beside + (_START, _WAIT) * num_after + (_START,) * len(sent) + (_WAIT,) * len(held),
-        starts=(*between, *sent),
-        waits=waits,
-        wait_shifts=(template.receive_shift,) * len(received) + (0,) * (len(waits) - len(received)),
-    )
-
-
-def _woven(frames: list[_Frame], instances: Ints, computes: list[list[Op]]) -> list[Op]:
-    """Return the operations of all passes; starts and waits are made as columns, since there are very many."""
-    chain = itertools.chain.from_iterable
-    kinds = chain(
-        (*frame.before, *(_OTHER,) * len(own), *frame.after) for frame, own in zip(frames, computes, strict=True)
-    )
-    started = list(chain(frame.starts for frame in frames))
-    waited = list(chain(frame.waits for frame in frames))
-    started_in = np.repeat(instances, [len(frame.starts) for frame in frames])
-    waited_in = np.repeat(instances, [len(frame.waits) for frame in frames])
-    waited_in += np.fromiter(chain(frame.wait_shifts for frame in frames), dtype=np.int64, count=len(waited))
-    sources: tuple[Iterator[Op], ...] = (
-        iter(many(Start, len(started), comm=started, instance=started_in.tolist())),
-        iter(many(Wait, len(waited), comm=waited, instance=waited_in.tolist())),
-        chain(computes),
-    )
-    return [next(sources[kind]) for kind in kinds]
 
 
 def _cut_computes(
@@ -113,9 +68,10 @@ def _cut_computes(
     chain = 0
     for chunk, position in sorted(first.items(), key=lambda item: item[1]):
         cut[position], chain = _gathered(templates["F", chunk], passes[position], buckets[chunk], gathers, chain)
-    last = _last_positions(passes, "B") if reduces else {}
+    last = _last_positions(passes, "BW") if reduces else {}
     for chunk, position in last.items():
-        cut[position] = _reduced(templates["B", chunk], passes[position], buckets[chunk], reduces[chunk])
+        template = templates[passes[position].kind, chunk]
+        cut[position] = _reduced(template, passes[position], buckets[chunk], reduces[chunk])
     return cut
 
 
@@ -139,17 +95,26 @@ def _compute(template: PassTemplate, item: Pass, share: float) -> Compute:
 
 
 def _first_positions(passes: tuple[Pass, ...], kind: str) -> dict[int, int]:
-    """Return the position of each chunk's first pass of *kind*."""
-    return {item.chunk: position for position, item in reversed(list(enumerate(passes))) if item.kind == kind}
+    """Return the position of each chunk's first pass of *kind*, in their order."""
+    found: dict[int, int] = {}
+    for position, item in enumerate(passes):
+        if item.kind == kind:
+            found.setdefault(item.chunk, position)
+    return found
 
 
-def _last_positions(passes: tuple[Pass, ...], kind: str) -> dict[int, int]:
-    """Return the position of each chunk's last pass of *kind*."""
-    return {item.chunk: position for position, item in enumerate(passes) if item.kind == kind}
+def _last_positions(passes: tuple[Pass, ...], kinds: str) -> dict[int, int]:
+    """Return the position of each chunk's last pass of *kinds*."""
+    return {item.chunk: position for position, item in enumerate(passes) if item.kind in kinds}
 
 
-def _dp_comms(job: StageJob, buckets: list[tuple[Bucket, ...]], table: CommTable) -> tuple[list[int], list[list[int]]]:
-    """Return the gathers in forward order, and the reductions of each chunk; empty where they are not overlapped."""
+def _dp_comms(
+    job: StageJob, buckets: list[tuple[Bucket, ...]], forward_order: tuple[int, ...], table: CommTable
+) -> tuple[list[int], list[list[int]]]:
+    """Return the gathers in the order that chunks first go forward, and the reductions of each chunk.
+
+    Empty where they are not overlapped.
+    """
     if job.replicas == 1:
         return [], []
     workload, stage = job.workload, job.stage
@@ -157,8 +122,8 @@ def _dp_comms(job: StageJob, buckets: list[tuple[Bucket, ...]], table: CommTable
     if workload.sharding == "zero1":
         comms = [
             gather_comm(workload, bucket, stage=stage, name=f"parameters {bucket.chunk}.{part}")
-            for of_chunk in buckets
-            for part, bucket in enumerate(of_chunk)
+            for chunk in forward_order
+            for part, bucket in enumerate(buckets[chunk])
         ]
         if not workload.overlap.dp_param:
             comms = [merged(comms, name="parameters")]
@@ -214,16 +179,18 @@ def _close(job: StageJob, buckets: list[tuple[Bucket, ...]], reduces: list[list[
         ]
         ops += _now(table.add(merged(comms, name="gradients")))
     ops += _tied_embedding(job, table)
+    gradients, parameters = copy_exchanges(job, buckets, table) if job.workload.num_copies > 1 else ([], [])
+    ops += gradients
     if job.replicas * job.workload.parallelism.tp > 1:
         ops += _now(table.add(norm_comm(job.stage)))
     ops.append(Compute(duration_s=job.optimizer_s, category=Category.OPTIMIZER, label="optimizer"))
-    return ops
+    return ops + parameters
 
 
 def _tied_embedding(job: StageJob, table: CommTable) -> list[Op]:
     """Return the exchange of the tied table's gradients between first and last stage (an all-reduce of two)."""
     model, last = job.workload.model, job.layout.num_stages - 1
-    if not model.tied_embeddings or job.stage not in (0, last) or not last:
+    if not model.tied_embeddings or job.stage not in (0, last) or not last or job.layout.placement != "loop":
         return []
     size_bytes = model.vocab * model.hidden / job.workload.parallelism.tp * gradient_bytes(job.workload)
 

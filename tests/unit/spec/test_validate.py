@@ -88,7 +88,10 @@ def test_a_dotted_key_in_a_file_is_refused_with_the_reason():
 @pytest.mark.parametrize(
     ("extra", "told"),
     [
-        ("schedule: interleved", 'found "interleved"; allowed: 1f1b, interleaved or gpipe; hint: did you mean'),
+        (
+            "schedule: interleved",
+            'found "interleved"; allowed: 1f1b, interleaved, gpipe, zb1p, zbv or dualpipe; hint: did you mean',
+        ),
         ("sequence_parallel: no", 'must be true or false; found "no"'),
         ("parallelism: {tp: '8'}", 'parallelism.tp: must be a whole number; found "8"'),
         ("parallelism: {tp: 8.0}", "parallelism.tp: must be a whole number; found 8.0"),

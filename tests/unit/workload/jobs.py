@@ -30,7 +30,11 @@ def gpt(*, layers: int, hidden: int, heads: int, vocab: int = 51200, positions: 
 
 def job(model: ModelSpec, *, batch: int = 8, micro: int = 1, sequence: int = 2048, **changes: object) -> WorkloadSpec:
     """A job on *model*; degrees are given as tp=, pp= and so on, everything else by its name."""
-    degrees = {name: changes.pop(name) for name in ("tp", "cp", "pp", "virtual_stages", "dp") if name in changes}
+    degrees = {
+        name: changes.pop(name)
+        for name in ("tp", "cp", "pp", "virtual_stages", "dp", "micro_batch_group_size")
+        if name in changes
+    }
     return WorkloadSpec(
         model=model,
         sequence_length=sequence,

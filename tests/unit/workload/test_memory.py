@@ -9,7 +9,8 @@ from simnet.spec.workload import LayoutSpec, WorkloadSpec
 from simnet.workload.activations import layer_activation_bytes
 from simnet.workload.footprint import state_bytes, weight_bytes
 from simnet.workload.memory import estimate, require_fit, smallest_that_fits
-from simnet.workload.schedule import peak_in_flight, schedule
+from simnet.workload.pass_list import peak_in_flight
+from simnet.workload.schedule import schedule
 from simnet.workload.shards import Shard
 from tests.unit.workload.jobs import gpt, job, record_job
 

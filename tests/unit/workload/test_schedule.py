@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simnet.errors import LayoutError
-from simnet.workload.schedule import Pass, num_warmup_passes, peak_in_flight, schedule
+from simnet.workload.pass_list import Pass, peak_in_flight
+from simnet.workload.schedule import num_warmup_passes, schedule
 
 
 def makespan(stages: tuple[tuple[Pass, ...], ...], *, forward: float, backward: float, num_chunks: int = 1) -> float:

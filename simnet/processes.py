@@ -46,7 +46,7 @@ class WorkerPool(ProcessPoolExecutor):
         super().__exit__(kind, error, where)
 
     def _end(self) -> None:
-        workers = list((self._processes or {}).values())
+        workers, results = list((self._processes or {}).values()), self._result_queue
         self.shutdown(wait=False, cancel_futures=True)
         for worker in workers:
             worker.terminate()
@@ -54,6 +54,9 @@ class WorkerPool(ProcessPoolExecutor):
             worker.join(GRACE_S)
             if worker.is_alive():
                 worker.kill()
+        # A worker that ends while it sends leaves half a message; the thread that reads it would wait for the rest,
+        # and this process for that thread, as long as anybody could still write.
+        results._writer.close()  # type: ignore[attr-defined]  # a name of multiprocessing that typeshed lacks
 
 
 def _call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 
 _MAX_LISTED = 24
 """Names that one line can hold."""
+_LEAST_BEGINNING = 3
+"""Letters of which a longer name may be the one that was meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +99,10 @@ class PhysicsError(SimnetError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint that names the known word nearest to *word*, or nothing."""
+    """Return a hint that names the known word that begins with *word*, else the nearest one, or nothing."""
     folded = {_fold(name): name for name in known}
-    near = difflib.get_close_matches(_fold(word), folded, n=1)
+    begun = [name for name in folded if len(word) >= _LEAST_BEGINNING and name.startswith(_fold(word))]
+    near = [min(begun, key=len)] if begun else difflib.get_close_matches(_fold(word), folded, n=1)
     return f'did you mean "{folded[near[0]]}"?' if near else ""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from simnet import library
 from simnet.cli.output import say
+from simnet.cli.table import print_pairs
 from simnet.errors import Problem, SimnetError, SpecError, did_you_mean
 
 _SHIPPED = ("scenario", "collective", "topology", "model")
@@ -26,11 +27,23 @@ def check_files(files: Sequence[Path]) -> None:
     problems: list[Problem] = []
     for path in files:
         try:
-            say(f"ok  {path}  {check_file(path)}")
+            words = check_file(path)
+            _check_jobs(path)
+            say(f"ok  {path}  {words}")
         except SimnetError as error:
             problems += error.problems
     if problems:
         raise SpecError(*problems)
+
+
+def _check_jobs(path: Path) -> None:
+    """Raise if *path* is a scenario whose jobs do not divide over their machines or fit into no memory."""
+    from simnet.runner import check_cases
+    from simnet.spec.check import is_scenario
+    from simnet.spec.load import expand, load_scenario
+
+    if is_scenario(path):
+        check_cases(expand(load_scenario(path.absolute())))
 
 
 def list_files(*, as_json: bool) -> None:
@@ -41,9 +54,7 @@ def list_files(*, as_json: bool) -> None:
         return
     for kind, titles in shipped.items():
         say(f"{library.FOLDERS[kind]}/")
-        width = max(map(len, titles), default=0)
-        for name, title in titles.items():
-            say(f"  {name:<{width}}  {title}".rstrip())
+        print_pairs(list(titles.items()), indent="  ")
 
 
 def copy_shipped(name: str, out: Path | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ from simnet.units import QuantityError, parse_size
 
 Launch = str
 """Key of the launch overheads: multi_process, single_process, torch or unknown."""
+_SIZE_OF_NCCL_TESTS = re.compile(r"(\d+)([KMG])")
 _MOST_SIZES = 10_000
 
 
@@ -171,7 +173,7 @@ def parse_sizes(text: str) -> tuple[float, ...]:
     Raises
     ------
     SpecError
-        If the text is no list of sizes; a bare number counts bytes, as in nccl-tests.
+        If the text is no list of sizes; a bare number counts bytes and 16G is 16 GiB, as in nccl-tests.
     """
     if ":" not in text:
         return tuple(_size(part) for part in text.split(","))
@@ -204,8 +206,9 @@ def _range(first: float, last: float, factor: float, increment: float) -> Iterat
 def _size(text: str) -> float:
     if text.strip().isdigit():
         return float(text)
+    short = _SIZE_OF_NCCL_TESTS.fullmatch(text.strip())
     try:
-        return parse_size(text)
+        return parse_size(f"{short[1]} {short[2]}iB" if short else text)
     except QuantityError as error:
         raise SpecError(
             Problem(message=error.message, found=error.found, allowed=error.allowed, hint=error.hint)

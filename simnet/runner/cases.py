@@ -54,6 +54,7 @@ def check_cases(cases: Sequence[CaseSpec]) -> None:
     """
     verdicts: list[DoesNotFitError] = []
     faults: dict[Problem, SimnetError] = {}
+    names: dict[Problem, list[str]] = {}
     for case in cases:
         try:
             check(case, build_cluster(case.topology))
@@ -62,14 +63,23 @@ def check_cases(cases: Sequence[CaseSpec]) -> None:
         except SimnetError as fault:
             for problem in fault.problems:
                 faults.setdefault(problem, fault)
+                names.setdefault(problem, []).append(case.name)
         except Exception:  # noqa: S112 (a bug; it meets the case again when that runs, and is told in its row)
             continue
     if faults:
         kind = type(next(iter(faults.values())))
-        raise kind(*faults)
+        raise kind(*(_with_cases(problem, names[problem], len(cases)) for problem in faults))
     if verdicts and len(verdicts) == len(cases):
         unique = dict.fromkeys(problem for verdict in verdicts for problem in verdict.problems)
         raise DoesNotFitError(*unique)
+
+
+def _with_cases(problem: Problem, names: Sequence[str], num_cases: int) -> Problem:
+    """Return a problem that says which cases meet it, where some do not."""
+    if len(names) == num_cases:
+        return problem
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return replace(problem, message=f"{problem.message} (case {names[0]}{more})")
 
 
 def sweep(

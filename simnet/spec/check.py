@@ -84,6 +84,12 @@ def check_file(path: Path) -> str:
     return kind
 
 
+def is_scenario(path: Path) -> bool:
+    """Return whether a file that was checked asks for training steps."""
+    tree = read_yaml(path)
+    return not is_config(tree) and _kind(tree) == "scenario"
+
+
 def _kind(tree: Located) -> str:
     """Return the kind whose keys the file has, the first of equals."""
     keys = tree.value.keys() - {FROM, "name"} if isinstance(tree.value, dict) else set()

@@ -14,6 +14,12 @@ def test_a_problem_reads_as_place_path_message_found_allowed_hint():
     assert str(Problem(message="no")) == "no"
 
 
+def test_a_name_that_goes_on_as_typed_is_meant_before_a_similar_one():
+    assert did_you_mean("dgx-h100", ["hgx-h100", "dgx-h100-superpod"]) == 'did you mean "dgx-h100-superpod"?'
+    assert did_you_mean("hgx-h10", ["hgx-h100-modular", "hgx-h100"]) == 'did you mean "hgx-h100"?'
+    assert did_you_mean("ok", ["oklahoma"]) == ""
+
+
 def test_an_error_reads_as_one_line_for_each_problem():
     error = errors.SpecError(Problem(message="one"), Problem(message="two", where="x"))
     assert str(error) == "one\nx: two"

@@ -44,6 +44,19 @@ def test_check_prints_one_line_for_each_fault_and_exits_2(bad, capsys):
     ]
 
 
+def test_check_refuses_a_job_that_its_machine_cannot_hold_and_names_the_cases(bad, capsys):
+    run_command(["new", "quickstart", "-o", "mine.yaml"])
+    text = (bad / "mine.yaml").read_text()
+    # 128 GPUs of work; the one fabric has as many after the edit, the modular one has its own 64.
+    (bad / "mine.yaml").write_text(text.replace("nodes: 8}", "nodes: 16}").replace("dp: 4", "dp: 8"))
+    capsys.readouterr()
+    for verb in ("check", "run"):
+        assert run_command([verb, "mine.yaml"]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "128 GPUs of work on 64 GPUs (case modular taper=1 and 2 more)" in err
+
+
 def test_check_writes_nothing(bad):
     before = sorted(bad.rglob("*"))
     run_command(["check", "bad.yaml"])

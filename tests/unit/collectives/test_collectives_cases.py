@@ -150,6 +150,7 @@ def test_send_over_rails_takes_the_nic_rate():
 def test_sizes_as_nccl_tests_writes_them():
     assert parse_sizes("8:64:x2") == (8, 16, 32, 64)
     assert parse_sizes("1KiB,3MB") == (1024, 3e6)
+    assert parse_sizes("1K:16M:x128") == (2**10, 2**17, 2**24)  # letters of nccl-tests are binary
     assert parse_sizes("1KiB:3KiB:1KiB") == (1024, 2048, 3072)
 
 

@@ -199,9 +199,9 @@ def _chip_hours(fast: Result, slow: Result, results: Sequence[Result]) -> list[s
     speed = fast.tokens_per_s_per_gpu / slow.tokens_per_s_per_gpu
     scaling = slow.tokens_per_s_per_gpu / large.tokens_per_s_per_gpu
     machines = f"{large.num_gpus:,} {large.gpu} ({chips:.1f} times the chips of {fast.num_gpus:,} {fast.gpu})"
-    causes = f"{speed:.2f} is the chip, {scaling:.2f} the loss of scaling from {slow.num_gpus:,}"
-    rest = f"{times / speed / scaling:.2f} samples to the target and evaluation"
-    return [f"{machines} spend {times:.2f} times the chip time to the target: {causes}, {rest}."]
+    causes = f"{speed:.2f} for the chip x {scaling:.2f} for the loss of scaling from {slow.num_gpus:,}"
+    rest = f"{times / speed / scaling:.2f} for samples to the target and evaluation"
+    return [f"{machines} spend {times:.2f} times the chip time to the target: {causes} x {rest}."]
 
 
 def _target_sentences(results: Sequence[Result]) -> list[str]:

@@ -58,7 +58,7 @@ def show(
     json: JsonOption = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it; the ending tells the format.")] = None,
 ) -> None:
-    """Print what a cluster is made of: GPUs, switches, cables, bisection, power, price."""
+    """Print a cluster's GPUs, switches, cables, power and price."""
     from simnet.cli.machine import show_topology
 
     show_topology(topology, sets=sets or (), as_json=json, plot=plot)
@@ -77,7 +77,7 @@ def run(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Simulate all cases of a scenario: table, data, figures, report."""
+    """Simulate all cases of a scenario; -o writes data and a report."""
     from simnet.library import is_about_collectives
 
     if is_about_collectives(scenario):
@@ -102,7 +102,10 @@ def validate(
     ] = "screen",
     json: JsonOption = False,
 ) -> None:
-    """Compare predictions with measurements; without a file, with all shipped tables."""
+    """Compare predictions with published measurements.
+
+    Without a file, with all shipped tables.
+    """
     from simnet.cli.validate import validate_tables
 
     validate_tables(runs=runs, collectives=collectives, flows=flows or (), fidelity=fidelity, as_json=json)
@@ -120,9 +123,15 @@ def collective(  # noqa: PLR0913 (as many arguments as the command has options)
         str, typer.Option(help='Communicators that run together, as NCCL_TESTS_SPLIT says it: "MOD 8", "DIV 8".')
     ] = "",
     sizes: Annotated[
-        str, typer.Option(metavar="SIZES", help="Whole buffers: FIRST:LAST:xFACTOR or a list; plain numbers are bytes.")
+        str,
+        typer.Option(
+            metavar="SIZES",
+            help="Whole buffers: FIRST:LAST:xFACTOR or a list; 8 is bytes, 16G is 16 GiB, as in nccl-tests.",
+        ),
     ] = "8:16GiB:x2",
-    algorithm: Annotated[str, typer.Option(help="What runs; auto takes what NCCL's tuner would.")] = "auto",
+    algorithm: Annotated[
+        str, typer.Option(help="What runs: ring, tree, nvls_tree, …; auto takes what NCCL's tuner would.")
+    ] = "auto",
     launch: Annotated[
         str, typer.Option(help="How the benchmark starts a call: multi_process, single_process, torch.")
     ] = "multi_process",
@@ -179,7 +188,7 @@ def explain(
     json: JsonOption = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it; the ending tells the format.")] = None,
 ) -> None:
-    """Say which single fault explains a measured table, or that none does."""
+    """Say which single fault, if any, explains a measured table."""
     from simnet.cli.explain import explain_table
 
     explain_table(topology, measured=measured, op=op, ranks=ranks, sets=sets or (), as_json=json, plot=plot)
@@ -196,7 +205,10 @@ def calibrate(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Fit the constants of the compute model on published runs; the shipped ones stay as they are."""
+    """Fit the constants of the compute model on published runs.
+
+    The shipped ones stay as they are.
+    """
     from simnet.cli.calibrate import calibrate_runs
 
     calibrate_runs(runs=runs, cross_validate=cross_validate, as_json=json)

@@ -124,7 +124,18 @@ def _draw(
     from simnet.plot.collectives import plot_by_size
 
     curves = [*(_curve(name, one) for name, one in others if name not in _UNUSUAL), _curve("what runs", table, 1)]
-    save_picture(plot_by_size(curves, measured=measured)[0], path)
+    headline = f"{table.op}, {table.num_ranks:,} ranks, {table.topology}: {', '.join(_spans(table.rows))}"
+    save_picture(plot_by_size(curves, measured=measured, headline=headline)[0], path)
+
+
+def _spans(rows: Sequence[CollectiveRow]) -> Iterator[str]:
+    """Yield each algorithm with the largest size that it ran at, in the order of the sizes."""
+    from simnet.units import format_size
+
+    for algorithm, group in itertools.groupby(
+        (row for row in rows if row.size_bytes > 0), key=lambda row: row.algorithm
+    ):
+        yield f"{algorithm} to {format_size(list(group)[-1].size_bytes, binary=True)}"
 
 
 def _curve(label: str, table: CollectiveTable, dash: int = 0) -> CollectiveCurve:

@@ -112,19 +112,20 @@ def print_explanation(found: Explanation) -> None:
     if found.verdict == "explained":
         print_text("")
         for one in causes:
-            print_text(f"to see whether it is {one.name}: {one.tell}")
+            print_text(f"is it {one.title} ({one.name})? {one.tell}")
     if found.unseen:
-        print_text(f"these rows would not show: {', '.join(found.unseen)}")
+        names = ", ".join(name.replace("_", " ") for name in found.unseen)
+        print_text(f"faults that these rows would not show: {names}")
 
 
 def _verdict(found: Explanation, causes: Sequence[Candidate]) -> str:
     if found.verdict != "explained":
         return found.verdict
-    others = f"; this table cannot tell it from {', '.join(one.name for one in causes[1:])}" if causes[1:] else ""
+    others = f"; this table cannot tell it from: {', '.join(one.title for one in causes[1:])}" if causes[1:] else ""
     return f"explained: {causes[0].title}{others}"
 
 
 def _mark(one: Candidate, found: Explanation) -> str:
     if one.name in found.causes:
         return "possible" if len(found.causes) > 1 else found.verdict
-    return "" if one.is_fit else "does not fit"
+    return "fits" if one.is_fit else "does not fit"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simnet.cli.output import say
+from simnet.cli.table import print_pairs
 
 if TYPE_CHECKING:
     from simnet.topology import Census, Cluster
@@ -31,10 +32,7 @@ def show_topology(ref: str, *, sets: Sequence[str], as_json: bool, plot: Path | 
     if as_json:
         say(json.dumps(census.to_dict(), indent=1))
         return
-    rows = list(_rows(census))
-    width = max(len(label) for label, _ in rows)
-    for label, text in rows:
-        say(f"{label:<{width}}  {text}")
+    print_pairs(list(_rows(census)))
 
 
 def _draw(cluster: Cluster, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simnet.cli.output import say
 from simnet.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def save_picture(ax: Axes, path: Path) -> None:
-    """Write the figure of some axes; the ending of the file tells the format.
+    """Write the figure of some axes and say so on stderr; the ending of the file tells the format.
 
     Raises
     ------
@@ -27,3 +28,4 @@ def save_picture(ax: Axes, path: Path) -> None:
         raise SpecError(Problem(message="no kind of picture", found=f'"{path}"', allowed=", ".join(known)))
     with style.save_settings():
         figure.savefig(path)
+    say(f"figure: {path}", err=True)

@@ -184,11 +184,12 @@ def _tell(run: _Run) -> None:
 
 def _print_tables(run: _Run) -> None:
     """Print the cases, then the answer and what else there is to say."""
-    from simnet.report import breakdown_table, known_errors, terminal_table
+    from simnet.report import breakdown_table, known_errors, legend, terminal_table
 
     for cells in (terminal_table(run.results), breakdown_table(run.results)):
         print_table(cells.columns, cells.is_number, cells.rows)
         print_text("")
+    print_text(legend(run.results))
     if run.answer is not None:
         print_text(f"fidelity: {FIDELITY_WORDS[run.scenario.fidelity]}\n")
         print_text("\n\n".join((run.answer.headline, *run.answer.details, *known_errors(run.results))))

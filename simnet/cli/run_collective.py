@@ -15,6 +15,7 @@ from simnet.cli.table import print_table, print_text
 from simnet.errors import SpecError
 
 _LEFT_TO_FILES = ("algbw", "wire", "hottest link")
+_HEADS = {"busbw": "busbw\nGB/s", "busy %": "busy\n%"}
 
 if TYPE_CHECKING:
     from simnet.analysis.collectives import CollectivePoint
@@ -54,7 +55,7 @@ def _predict(question: CollectiveQuestion, out: Path | None, *, as_json: bool) -
     else:
         shown = [place for place, column in enumerate(COLUMNS) if column not in _LEFT_TO_FILES]
         print_table(
-            [COLUMNS[place] for place in shown],
+            [_HEADS.get(COLUMNS[place], COLUMNS[place]) for place in shown],
             [IS_NUMBER[place] for place in shown],
             [[row[place] for place in shown] for row in point_rows(points)],
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from simnet.cli.output import say
@@ -14,11 +16,27 @@ LEAD_WIDTH = 16
 """To how little the first column may fold."""
 GAP = 2
 """Blanks between columns."""
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|[kMGTP]?i?B\b|[munp]?s\b|min\b|[kM]W\b|MUSD\b)")
+"""The blank between a number and its unit, at which no line ends."""
 
 
 def print_text(text: str) -> None:
-    """Print text folded to the width."""
-    _print(text, _screen_width())
+    """Print text folded to the width; a number stays beside its unit."""
+    for line in text.split("\n"):
+        for part in _folded(line, _screen_width()):
+            say(part)
+
+
+def print_pairs(rows: Sequence[tuple[str, str]], *, indent: str = "") -> None:
+    """Print labels with their texts beside them, folded in a terminal and whole for other programs."""
+    lead = max((len(label) for label, _ in rows), default=0) + GAP
+    width = _screen_width() - len(indent) - lead if sys.stdout.isatty() else 0
+    for label, text in rows:
+        first, *rest = _folded(text, width) if width > LEAD_WIDTH else [text]
+        say(f"{indent}{label:<{lead}}{first}".rstrip())
+        for part in rest:
+            say(f"{indent}{'':<{lead}}{part}")
 
 
 def print_table(heads: Sequence[str], is_number: Sequence[bool], rows: Iterable[Sequence[str]]) -> None:
@@ -73,6 +91,13 @@ def _parts(least: Sequence[int], room: int) -> Iterator[list[int]]:
         part.append(column)
         taken += GAP + width
     yield part
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """Return the lines that a line folds into; textwrap breaks at ASCII blanks only."""
+    bound = _BEFORE_UNIT.sub(_NO_BREAK, line)
+    parts = textwrap.wrap(bound, width, break_long_words=False, break_on_hyphens=False)
+    return [part.replace(_NO_BREAK, " ") for part in parts] or [""]
 
 
 def _width(cells: Iterable[str]) -> int:

@@ -330,6 +330,6 @@ def _reason(algorithm: str, ranked: list[tuple[str, Protocol]], times: dict[tupl
         return f"{head}: the only candidate"
     other = next((pair for pair in ranked if pair[0] != best[0]), ranked[1])
     return (
-        f"{head}: the tuner's quickest with {format_time(times[best])}, "
+        f"{head}: the tuner's quickest by its own estimates, {format_time(times[best])} "
         f"before {other[0]}/{other[1]} with {format_time(times[other])}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ HEIGHT_IN = 4.2
 ALGORITHM_COLOURS = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#ccbb44", "#009988", "#ee7733", "#66ccee")
 """Paul Tol's "bright" and "vibrant" schemes, in the order in which algorithms first come."""
 _DASHES = ("-", "--", ":", "-.")
+_MOST_LETTERS = 95
+"""Letters of a headline that fit into a line."""
 _LABEL_PT = 11
 """Least distance between two labels at the ends of lines [points]."""
 
@@ -40,10 +43,18 @@ class CollectiveCurve:
 
 
 def plot_by_size(
-    curves: Sequence[CollectiveCurve], *, measured: CollectiveCurve | None = None, axes: Sequence[Axes] | None = None
+    curves: Sequence[CollectiveCurve],
+    *,
+    measured: CollectiveCurve | None = None,
+    headline: str = "",
+    axes: Sequence[Axes] | None = None,
 ) -> Sequence[Axes]:
     """Return two Axes, log-log: bus bandwidth and time of each algorithm by size, measured points over them."""
     bandwidth, time = axes or style.new_row(2, height_in=HEIGHT_IN)
+    if headline:
+        bandwidth.figure.get_figure(root=True).suptitle(
+            textwrap.fill(headline, _MOST_LETTERS), x=0.01, ha="left", fontsize=style.HEAD_PT
+        )
     colours = _colours(curves)
     for curve in curves:
         look = {"color": colours[curve.algorithm], "linewidth": 1.5 + curve.dash}

@@ -43,9 +43,10 @@ def plot_explanation(found: Explanation, *, ax: Axes | None = None) -> Axes:
         ax.plot(sizes, [_rate(found.size_bytes[row], found.measured_s[row]) for row in rows], linestyle="none",
                 marker=marker, color=style.INK, markersize=7, label=f"measured, {run}", zorder=3)  # fmt: skip
     ax.set_yscale("log")
-    ax.set_xlabel("size")
+    ax.set_xlabel("size of the whole buffer")
     ax.set_ylabel("algorithm bandwidth [GB/s]")
-    _set_axes(ax)
+    set_size_axis(ax)
+    set_plain_numbers(ax)
     style.clean(ax)
     _legend(ax, [(name, colour) for name, _, colour, _ in lines], runs, found.verdict)
     return ax
@@ -53,14 +54,6 @@ def plot_explanation(found: Explanation, *, ax: Axes | None = None) -> Axes:
 
 def _rate(size_bytes: float, time_s: float) -> float:
     return size_bytes / time_s / 1e9
-
-
-def _set_axes(ax: Axes) -> None:
-    from matplotlib.ticker import LogLocator
-
-    set_size_axis(ax)
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    set_plain_numbers(ax)
 
 
 def _legend(ax: Axes, names: list[tuple[str, str]], runs: list[str], verdict: str) -> None:

@@ -59,6 +59,7 @@ _GENERATION_BY_PREFIX = {
 }
 
 FONT_PT = 10.0
+HEAD_PT = 11.5
 SMALL_PT = 9.0
 """No text is smaller: 9 pt is 12 px at the size that figures have in the report."""
 

@@ -74,7 +74,7 @@ def time_table(results: Sequence[Result], references: Mapping[str, str]) -> Tabl
         rows.append(tuple(cells))
     caption = (
         "Step time and where it goes, as the mean over all ranks. Change: against the one fabric, or else "
-        "the first case of as many of the same GPUs."
+        "the first case with as many GPUs of the same kind."
     )
     return Table(caption=caption, heads=tuple(heads), rows=tuple(rows))
 

@@ -67,6 +67,16 @@ def breakdown_table(results: Sequence[Result]) -> TerminalTable:
     return TerminalTable(columns=columns, is_number=(False, *[True] * (len(columns) - 1)), rows=rows)
 
 
+def legend(results: Sequence[Result]) -> str:
+    """Return what the heads of both tables mean, in one sentence."""
+    have_target = any(not math.isnan(result.minutes_to_target) for result in results)
+    return (
+        "exposed: communication that compute does not hide, and the pipeline's bubble; TP to DP: its parts by cause; "
+        + ("minutes: to the target; " if have_target else "")
+        + "hottest link: busiest class and its use, mean over the step"
+    )
+
+
 def _switches(result: Result) -> str:
     counts = census_numbers(result, "switches")
     tiers = "/".join(f"{counts.get(tier, 0):.0f}" for tier in ("leaf", "spine", "core"))

@@ -72,3 +72,11 @@ def test_bad_use_exits_2_with_nothing_on_stdout(arguments, capsys):
     assert out == ""
     assert "Traceback" not in err
     assert err
+
+
+def test_no_verb_s_line_is_cut_in_eighty_columns(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run_command(["--help"]) == 0
+    lines = capsys.readouterr().out.partition("Commands:")[2].splitlines()
+    assert sum(line.split()[:1] == [verb] for line in lines for verb in VERBS) == len(VERBS)
+    assert not any(line.endswith("...") for line in lines)

@@ -83,8 +83,8 @@ def test_chip_time_to_the_target_is_split_into_chip_scaling_and_the_rest() -> No
     sentences = answer_question([fast, slow, large])
     told = " ".join((sentences.headline, *sentences.details))
     assert "Per chip B is 2.00 times as fast as A" in told
-    assert "spend 2.44 times the chip time to the target: 2.00 is the chip, 1.11 the loss of scaling" in told
-    assert "1.10 samples to the target" in told
+    assert "spend 2.44 times the chip time to the target: 2.00 for the chip x 1.11 for the loss of scaling" in told
+    assert "1.10 for samples to the target" in told
 
 
 @pytest.mark.parametrize(

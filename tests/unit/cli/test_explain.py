@@ -29,7 +29,8 @@ def test_explain_says_the_cause_first_and_how_to_tell_it_from_others(tmp_path, c
     assert run_command(words) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("explained: ACS redirect with IOMMU")
-    assert any(line.startswith("to see whether it is slow_rail:") for line in out)
+    assert "cannot tell it from: every rail at 0.293 of its rate, one rail at 0.285" in " ".join(out[:2])
+    assert any(line.startswith("is it one rail at 0.285 of its rate (slow_rail)?") for line in out)
     assert "ACS redirect with IOMMU" in picture.read_text(encoding="utf-8")
 
 

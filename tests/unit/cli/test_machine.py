@@ -42,6 +42,14 @@ def test_show_refuses_bad_input_with_one_line_and_exit_2(capsys, words, told):
     assert told in err
 
 
+def test_show_says_where_the_drawing_went_beside_the_counts(tmp_path, capsys):
+    picture = tmp_path / "machine.svg"
+    assert run_command(["show", "hgx-h100", "--set", "nodes=2", "--json", "--plot", str(picture)]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["nodes"] == 2
+    assert err == f"figure: {picture}\n"
+
+
 def test_show_draws_into_a_file_and_refuses_an_unknown_ending(tmp_path, capsys):
     picture = tmp_path / "machine.svg"
     assert run_command(["show", "record-405b-modular", "--plot", str(picture)]) == 0

@@ -183,3 +183,58 @@ def test_ctrl_c_says_in_one_line_what_is_kept(folder: Path, jobs: str) -> None:
     assert last == "interrupted: 1 of 2 cases are kept in results; the same command goes on from there"
     assert "Traceback" not in err
     assert not [path for path in folder.glob("results/**/.*") if path.is_file()]
+
+
+def test_folded_text_keeps_a_number_beside_its_unit(monkeypatch, capsys):
+    monkeypatch.setattr(table, "WIDTH_ELSEWHERE", 20)
+    table.print_text("it loses about 12 % of a\n\nstep of some 400 ms and moves 5 GB/s")
+    assert capsys.readouterr().out == "it loses about 12 %\nof a\n\nstep of some 400 ms\nand moves 5 GB/s\n"
+
+
+def test_labelled_lines_fold_beside_their_label_in_a_terminal_and_stay_whole_in_a_pipe(monkeypatch, capsys):
+    rows = [("price", "from a list of the vendor that is long"), ("power", "1 MW")]
+    table.print_pairs(rows)
+    assert capsys.readouterr().out == "price  from a list of the vendor that is long\npower  1 MW\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(table, "_screen_width", lambda: 32)
+    table.print_pairs(rows)
+    assert capsys.readouterr().out == "price  from a list of the vendor\n       that is long\npower  1 MW\n"
+
+
+HALF_SENT = """\
+import sys, time
+from pathlib import Path
+from simnet.processes import WorkerPool
+
+def send_half(mark):
+    frame = sys._getframe()
+    while "result_queue" not in frame.f_locals:
+        frame = frame.f_back
+    frame.f_locals["result_queue"]._writer._send((1000).to_bytes(4, "big"))  # the length of a message, and no message
+    Path(mark).touch()
+    time.sleep(60)
+
+if __name__ == "__main__":
+    mark = Path("half-sent")
+    try:
+        with WorkerPool(1) as pool:
+            pool.submit(send_half, str(mark))
+            while not mark.exists():
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_ctrl_c_ends_a_run_whose_worker_has_sent_half_a_result(folder):
+    (folder / "half.py").write_text(HALF_SENT)
+    done = subprocess.run(
+        [sys.executable, "half.py"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")

@@ -16,6 +16,8 @@ class CollectivePoint:
 
     case: str
     """Name of the case."""
+    variant: str
+    """Variant that the case belongs to; empty if the question has none."""
     op: str
     """Operation."""
     num_ranks: int
@@ -54,13 +56,19 @@ def quickest(points: Iterable[CollectivePoint]) -> Iterator[str]:
 
 
 def _best(ranked: Sequence[CollectivePoint]) -> str:
+    """Return what is quickest, and by how much: than the best of other variants, else than another algorithm."""
     first = ranked[0]
+    rivals = [point for point in ranked if point.variant != first.variant]
     rate = f"{_GB * first.busbw_bytes_per_s:.0f} GB/s of bus bandwidth"
-    text = f"{first.algorithm} with {format_time(first.time_s)}, {rate}"
+    text = f"{_name(first, is_long=bool(rivals))} with {format_time(first.time_s)}, {rate}"
     if len(ranked) == 1:
         return text
-    other = ranked[1]
-    return f"{text}, {other.time_s / first.time_s:.2f} times as fast as {other.algorithm}"
+    other = rivals[0] if rivals else ranked[1]
+    return f"{text}, {other.time_s / first.time_s:.2f} times as fast as {_name(other, is_long=bool(rivals))}"
+
+
+def _name(point: CollectivePoint, *, is_long: bool) -> str:
+    return f"{point.algorithm} ({point.variant})" if is_long else point.algorithm
 
 
 def _since_smallest(group: Sequence[CollectivePoint], last: CollectivePoint) -> str:
@@ -72,8 +80,8 @@ def _since_smallest(group: Sequence[CollectivePoint], last: CollectivePoint) -> 
 
 
 def _by_time(points: Sequence[CollectivePoint]) -> list[CollectivePoint]:
-    """Return the quickest point of each algorithm, quickest first."""
-    best: dict[str, CollectivePoint] = {}
+    """Return the quickest point of each algorithm in each variant, quickest first."""
+    best: dict[tuple[str, str], CollectivePoint] = {}
     for point in sorted(points, key=lambda one: one.time_s):
-        best.setdefault(point.algorithm, point)
+        best.setdefault((point.variant, point.algorithm), point)
     return list(best.values())

@@ -120,7 +120,7 @@ def print_explanation(found: Explanation) -> None:
 
 def _verdict(found: Explanation, causes: Sequence[Candidate]) -> str:
     if found.verdict != "explained":
-        return found.verdict
+        return found.verdict_words
     others = f"; this table cannot tell it from: {', '.join(one.title for one in causes[1:])}" if causes[1:] else ""
     return f"explained: {causes[0].title}{others}"
 

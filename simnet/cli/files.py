@@ -75,10 +75,15 @@ def copy_shipped(name: str, out: Path | None) -> None:
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+        target.write_text(_without_pointer(source.read_text(encoding="utf-8")), encoding="utf-8")
     except OSError as error:
         raise SpecError(Problem(where=str(target), message="cannot be written", found=str(error.strerror))) from None
     say(str(target))
+
+
+def _without_pointer(text: str) -> str:
+    """Return a file without the line that leads editors to the schema beside it, which is not copied."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("# yaml-language-server"))
 
 
 def print_schema(kind: str) -> None:

@@ -76,6 +76,7 @@ def _points(outcomes: Sequence[CollectiveOutcome]) -> tuple[CollectivePoint, ...
     return tuple(
         CollectivePoint(
             case=outcome.name,
+            variant=outcome.variant,
             op=outcome.table.op,
             num_ranks=outcome.table.num_ranks,
             size_bytes=row.size_bytes,
@@ -94,9 +95,12 @@ def _points(outcomes: Sequence[CollectiveOutcome]) -> tuple[CollectivePoint, ...
 
 
 def _notes(outcomes: Sequence[CollectiveOutcome]) -> tuple[str, ...]:
+    """Return the notes of the first and the largest table; that ranks lie outside is said of the most."""
+    from simnet.runner.collective import OUTSIDE
+
     tables = [outcome.table for outcome in outcomes if outcome.table is not None]
     largest = max(tables, key=lambda table: table.num_ranks)
-    return tuple(dict.fromkeys((*tables[0].notes, *largest.notes)))
+    return tuple(dict.fromkeys((*(note for note in tables[0].notes if OUTSIDE not in note), *largest.notes)))
 
 
 def _record(

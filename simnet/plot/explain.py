@@ -48,7 +48,7 @@ def plot_explanation(found: Explanation, *, ax: Axes | None = None) -> Axes:
     set_size_axis(ax)
     set_plain_numbers(ax)
     style.clean(ax)
-    _legend(ax, [(name, colour) for name, _, colour, _ in lines], runs, found.verdict)
+    _legend(ax, [(name, colour) for name, _, colour, _ in lines], runs, found.verdict_words)
     return ax
 
 

@@ -94,7 +94,7 @@ def machine_table(results: Sequence[Result]) -> Table:
             *(_number(census_numbers(result, "switches").get(tier, math.nan), "{:,.0f}") for tier in tiers),
             *(_number(census_numbers(result, "cables").get(tier, math.nan), "{:,.0f}") for tier in cables),
             Cell(
-                text=_hottest(result) or NOTHING,
+                text=_arrowed(_hottest(result)) or NOTHING,
                 value=result.hottest_link.name,
                 mark="wide",
             ),
@@ -112,6 +112,11 @@ def machine_table(results: Sequence[Result]) -> Table:
         heads=tuple(heads),
         rows=tuple(rows),
     )
+
+
+def _arrowed(link: str) -> str:
+    """Return the name of a link with an arrow that no browser breaks in two."""
+    return link.replace("->", "→")
 
 
 SWITCH_TIERS = ("leaf", "spine", "core", "join")
@@ -133,7 +138,7 @@ def link_table(results: Sequence[Result]) -> Table:
             *(_size(use.traffic_bytes.get(name, 0.0)) for name in traffic),
             _number(PERCENT * use.mean_utilisation, "{:.1f}"),
             _number(PERCENT * use.peak_utilisation, "{:.0f}"),
-            _text(use.busiest),
+            Cell(text=_arrowed(use.busiest), value=use.busiest, mark="wide"),
         )
         for result in results
         for use in result.link_classes

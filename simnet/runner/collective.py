@@ -35,6 +35,7 @@ _PERCENT = 100
 _ROOTS_SHOWN = 4
 _APART = 1.01
 """Slowest over mean time from which a table says that communicators differ."""
+OUTSIDE = "lie outside what has been validated"
 DEFAULT_SIZES = "8:16GiB:x2"
 """The span over which curves of nccl-tests are usually shown."""
 
@@ -179,7 +180,7 @@ def _notes(
         what = (
             f"the largest such table of this generation has {largest} GPUs" if largest else "none is of this generation"
         )
-        found.append(f"{machine.num_ranks:,} ranks lie outside what has been validated: {what}")
+        found.append(f"{machine.num_ranks:,} ranks {OUTSIDE}: {what}")
     return found
 
 

@@ -18,6 +18,8 @@ class CollectiveOutcome:
 
     name: str
     """Name of the case."""
+    variant: str
+    """Variant that it belongs to; empty if the question has none."""
     values: dict[str, str | int | float]
     """Varied path to its value."""
     asked: str
@@ -59,5 +61,10 @@ def _outcome(case: CollectiveCase, built: dict[str, Cluster]) -> CollectiveOutco
     except SimnetError as error:
         problems = error.problems
     return CollectiveOutcome(
-        name=case.name, values=dict(case.values), asked=call.algorithm, table=table, problems=problems
+        name=case.name,
+        variant=case.variant,
+        values=dict(case.values),
+        asked=call.algorithm,
+        table=table,
+        problems=problems,
     )

@@ -84,6 +84,13 @@ class Explanation:
     measured_s: tuple[float, ...]
     """Measured time of every row [s]."""
 
+    @property
+    def verdict_words(self) -> str:
+        """The verdict; where faults fit but points are too few to name one, that."""
+        if self.verdict == NOT_EXPLAINED and any(one.is_fit for one in self.candidates):
+            return "not decided: too few points to tell faults apart"
+        return self.verdict
+
 
 def explain(
     spec: TopologySpec, queries: Sequence[Query], measured_s: Sequence[float], constants: CollectiveConstants

@@ -49,6 +49,26 @@ def test_every_combination_is_a_case_and_the_answer_names_the_quickest(ask, caps
     assert "http" not in page.replace("http://www.w3.org", "")
 
 
+def test_variants_are_compared_with_one_another_and_only_the_most_ranks_are_called_unvalidated(ask, capsys):
+    text = QUESTION.replace("nodes: 2", "nodes: 4") + (
+        "variants:\n"
+        "  plain: {vary: {topology.nodes: [17, 20], collective.algorithm: [ring, tree]}}\n"
+        "  slow: {topology: {scale_out: {link_bandwidth: 200 Gb/s}}, vary: {topology.nodes: [17, 20]}}\n"
+    )
+    assert ask(text, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    times = {case["name"]: case["rows"][0]["time_s"] for case in found["cases"]}
+    best = min(("ring", "tree"), key=lambda name: times[f"plain nodes=20 algorithm={name}"])
+    ratio = times["slow nodes=20"] / times[f"plain nodes=20 algorithm={best}"]
+    (answer,) = found["answer"]
+    assert answer.startswith(f"all_reduce of 1 GiB on 160 ranks: {best} (plain) with ")
+    assert f", {ratio:.2f} times as fast as " in answer
+    assert " (slow); on 136 ranks" in answer
+    assert ask(text) == 0
+    out = capsys.readouterr().out
+    assert ("136 ranks lie outside" in out, "160 ranks lie outside" in out) == (False, True)
+
+
 def test_a_case_that_cannot_run_leaves_the_others_alone(ask, capsys):
     text = QUESTION + "vary: {collective.algorithm: [ring, nvls]}\n"
     assert ask(text) == 2

@@ -82,6 +82,15 @@ def test_explain_asks_for_what_a_log_does_not_say(tmp_path, log, capsys, cut, to
         assert "--ranks" in capsys.readouterr().err
 
 
+def test_one_point_that_several_faults_fit_is_not_called_unexplained(capsys):
+    one = str(Path(ACS).with_name("gpudirect-lost-h100.csv"))
+    assert run_command(["explain", "hgx-h100", "--set", "nodes=2", "--measured", one]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("not decided: too few points to tell faults apart\none point cannot tell")
+    assert run_command(["explain", "hgx-h100", "--set", "nodes=2", "--measured", one, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "not explained by topology"
+
+
 def test_explain_names_the_line_of_a_row_that_does_not_parse(tmp_path, capsys):
     path = tmp_path / "bad.csv"
     path.write_text(Path(ACS).read_text(encoding="utf-8").replace(",9299,", ",slow,"), encoding="utf-8")

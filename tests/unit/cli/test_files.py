@@ -94,6 +94,8 @@ def test_new_copies_a_shipped_file_and_never_overwrites(tmp_path, monkeypatch, c
     assert "there already" in capsys.readouterr().err
     assert run_command(["new", "hgx-h100", "-o", "deep/mine.yaml"]) == 0
     assert (tmp_path / "deep" / "mine.yaml").is_file()
+    assert run_command(["new", "quickstart"]) == 0
+    assert "schema.json" not in (tmp_path / "quickstart.yaml").read_text()  # it would lie beside the shipped file only
     assert run_command(["new", "gb200-nvl27"]) == 2
     assert 'did you mean "gb200-nvl72"?' in capsys.readouterr().err
 

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,7 @@ def _predict(question: CollectiveQuestion, out: Path | None, *, as_json: bool) -
         print_table(
             [_HEADS.get(COLUMNS[place], COLUMNS[place]) for place in shown],
             [IS_NUMBER[place] for place in shown],
-            [[row[place] for place in shown] for row in point_rows(points)],
+            [[row[place] for place in shown] for row in point_rows([_short(point) for point in points])],
         )
         print_text("")
         print_text("\n\n".join((*answer, *_notes(outcomes))))
@@ -68,6 +68,12 @@ def _predict(question: CollectiveQuestion, out: Path | None, *, as_json: bool) -
         _write(question, outcomes, points, answer, out)
         say(f"report: {out / 'report.html'}", err=as_json)
     return SpecError.exit_code if failures else 0
+
+
+def _short(point: CollectivePoint) -> CollectivePoint:
+    """Return a point whose case does not repeat the algorithm, which has a column of its own."""
+    words = [word for word in point.case.split() if word != f"algorithm={point.algorithm}"]
+    return replace(point, case=" ".join(words) or point.case)
 
 
 def _points(outcomes: Sequence[CollectiveOutcome]) -> tuple[CollectivePoint, ...]:

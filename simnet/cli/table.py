@@ -73,12 +73,16 @@ def _print_part(lines: Sequence[Sequence[str]], is_number: Sequence[bool], width
 
 
 def _chosen_widths(widths: Sequence[int], least: Sequence[int]) -> list[int]:
-    """Return the width of each column: the first folds before another one does."""
-    for others in (widths[1:], least[1:]):
-        lead = min(widths[0], _screen_width() - sum(others) - GAP * len(others))
-        if lead >= least[0]:
-            return [lead, *others]
-    return list(least)
+    """Return the width of each column: the first folds before another one does, then all fold about alike."""
+    room = _screen_width() - GAP * (len(widths) - 1)
+    lead = min(widths[0], room - sum(widths[1:]))
+    if lead >= least[0]:
+        return [lead, *widths[1:]]
+    chosen = list(least)
+    for _ in range(room - sum(least)):
+        lacking = [full - now for full, now in zip(widths, chosen, strict=True)]
+        chosen[lacking.index(max(lacking))] += 1
+    return chosen
 
 
 def _parts(least: Sequence[int], room: int) -> Iterator[list[int]]:

@@ -69,6 +69,13 @@ def test_variants_are_compared_with_one_another_and_only_the_most_ranks_are_call
     assert ("136 ranks lie outside" in out, "160 ranks lie outside" in out) == (False, True)
 
 
+def test_the_table_names_an_algorithm_once(ask, capsys):
+    assert ask(QUESTION + "vary: {topology.nodes: [2, 4], collective.algorithm: [ring, tree]}\n") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:6]]
+    assert [row[0] for row in rows] == ["nodes=2", "nodes=2", "nodes=4", "nodes=4"]
+    assert [row[-2] for row in rows] == ["ring/simple", "tree/simple"] * 2
+
+
 def test_a_case_that_cannot_run_leaves_the_others_alone(ask, capsys):
     text = QUESTION + "vary: {collective.algorithm: [ring, nvls]}\n"
     assert ask(text) == 2

@@ -238,3 +238,13 @@ def test_ctrl_c_ends_a_run_whose_worker_has_sent_half_a_result(folder):
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+def test_columns_of_text_that_do_not_fit_fold_about_alike_and_no_narrower_than_needed(monkeypatch, capsys):
+    monkeypatch.setattr(table, "WIDTH_ELSEWHERE", 52)  # 30 are needed, 58 wanted, 6 stand between: 16 to give
+    rows = [("runs", "gpu, precision, stack", "A100-40GB, bf16, llm-foundry", "19")]
+    table.print_table(("table", "by", "key", "rows"), (False, False, False, True), rows)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "runs   gpu, precision,  A100-40GB, bf16,          19",
+        "       stack            llm-foundry",
+    ]

@@ -6,7 +6,8 @@ their closed form on a healthy fabric, and what runs beside compute is exposed w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
 
 from simnet.analysis.screen_bubble import StageTimes, bubble_s
@@ -16,10 +17,10 @@ from simnet.collectives.machine import Machine
 from simnet.spec.collectives import load_collectives
 from simnet.spec.compute import KernelPreset
 from simnet.spec.parts import GpuPart
-from simnet.spec.workload import BatchSpec, OverlapSpec, WorkloadSpec
+from simnet.spec.workload import BatchSpec, OverlapSpec, ParallelismSpec, WorkloadSpec
 from simnet.workload.checks import check_divides, check_shard_groups, num_micro_batches
 from simnet.workload.comms import ChunkKind, kind_exchanges, received_bytes, send_bytes
-from simnet.workload.kernels import ChunkTimes, chunk_times, optimizer_time
+from simnet.workload.kernels import chunk_times, optimizer_time
 from simnet.workload.layout import Layout, pipeline_layout
 from simnet.workload.ops import Category
 from simnet.workload.passes import chunk_kind
@@ -66,7 +67,7 @@ class _Pass:
         return self.compute_s + self.tp_s + self.cp_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Exchanges:
     """Tensor- and context-parallel collectives of one pass of a chunk [s]."""
 
@@ -77,13 +78,30 @@ class _Exchanges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Buckets:
+    """Collectives back to back, one for each bucket of gradients or parameters."""
+
+    first_s: float
+    total_s: float
+    count: int
+
+    def after_window_s(self, window_s: float, *, is_overlapped: bool) -> float:
+        """Return what remains of them, of which the first (or last) cannot hide [s]."""
+        if not is_overlapped or not self.count:
+            return self.total_s
+        return max(self.first_s, self.total_s - window_s * (1 - 1 / self.count))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Stage:
     """What does not depend on kernels: chunks, replicated traffic and weights of a stage."""
 
-    kinds: tuple[ChunkKind, ...]
-    index: int
-    reduces_s: tuple[float, ...]
-    gathers_s: tuple[float, ...]
+    kinds: tuple[tuple[ChunkKind, int], ...]
+    """Kinds of its chunks, and how many of each."""
+    members: tuple[int, ...]
+    """Stages of this kind, ascending; the first hides its replicated traffic behind the fewest passes."""
+    reduces: _Buckets
+    gathers: _Buckets
     parameters: float
     matrix_parameters: float
 
@@ -123,7 +141,7 @@ def estimate_step(
     """
     job = _job(workload, dp, network)
     passes, floors_s, weights_s = _passes(gpu, preset, job)
-    stages = [_added([one for kind in stage.kinds for one in passes[kind]]) for stage in job.stages]
+    stages = [_added(stage, passes) for stage in job.stages]
     micro_batches = job.layout.chunk_micro_batches(job.micro_batches)
     slowest = max(stages, key=lambda item: item.total_s)
     jitter = 1 + lateness(preset, num_ranks=dp * workload.parallelism.replica_size)
@@ -137,7 +155,7 @@ def estimate_step(
         bubble_s=jitter
         * bubble_s(
             workload,
-            [_stage_times(workload, stage, passes, weights_s) for stage in job.stages],
+            [(_stage_times(workload, stage, passes, weights_s), len(stage.members)) for stage in job.stages],
             micro_batches=job.micro_batches,
         ),
         optimizer_s=max(
@@ -150,7 +168,7 @@ def estimate_step(
             )
             for stage in job.stages
         ),
-        floor_s=micro_batches * max(sum(floors_s[kind] for kind in stage.kinds) for stage in job.stages),
+        floor_s=micro_batches * max(sum(floors_s[kind] * count for kind, count in stage.kinds) for stage in job.stages),
     )
 
 
@@ -164,11 +182,14 @@ def replicated_traffic_s(
     job = _job(workload, dp, network)
     if workload.shards_parameters:
         passes, _, _ = _passes(gpu, preset, job)
-        return tuple(_sharded(workload, job, passes, stage, network, dp).hidden_s for stage in job.stages)
-    overlap = workload.overlap
-    return tuple(
-        overlap.dp_grad * sum(stage.reduces_s) + overlap.dp_param * sum(stage.gathers_s) for stage in job.stages
-    )
+        hidden_s = [_sharded(workload, job, passes, stage, network, dp).hidden_s for stage in job.stages]
+    else:
+        overlap = workload.overlap
+        hidden_s = [
+            overlap.dp_grad * stage.reduces.total_s + overlap.dp_param * stage.gathers.total_s for stage in job.stages
+        ]
+    of_stage = {index: one for one, stage in zip(hidden_s, job.stages, strict=True) for index in stage.members}
+    return tuple(of_stage[index] for index in range(job.layout.num_stages))
 
 
 def _passes(
@@ -178,11 +199,10 @@ def _passes(
     weights_s: dict[ChunkKind, float] = {}
     passes: dict[ChunkKind, tuple[_Pass, _Pass]] = {}
     floors_s: dict[ChunkKind, float] = {}
+    units = _unit_times(job.passing, gpu, preset)
     for kind, forward, backward in job.exchanges:
-        times = _times(job.passing, gpu, preset, kind)
-        passes[kind] = (_pass(times.forward_s, forward), _pass(times.backward_s, backward))
-        floors_s[kind] = times.forward_floor_s + times.backward_floor_s
-        weights_s[kind] = times.weight_s
+        forward_s, backward_s, floors_s[kind], weights_s[kind] = _combined(kind, units)
+        passes[kind] = (_pass(forward_s, forward), _pass(backward_s, backward))
     return passes, floors_s, weights_s
 
 
@@ -195,23 +215,47 @@ def _stage_times(
     """Return what a micro-batch takes on a stage."""
     copies = workload.num_copies
     return StageTimes(
-        forward_s=sum(passes[kind][0].total_s for kind in stage.kinds) / copies,
-        backward_s=sum(passes[kind][1].total_s for kind in stage.kinds) / copies,
-        weight_s=sum(weights_s[kind] for kind in stage.kinds) / copies,
+        forward_s=_total_s(stage, passes, 0) / copies,
+        backward_s=_total_s(stage, passes, 1) / copies,
+        weight_s=sum(weights_s[kind] * count for kind, count in stage.kinds) / copies,
     )
+
+
+Figures = tuple[float, ...]
+"""Figures of a chunk that are sums over its layers and ends."""
+_UNITS = tuple(
+    ChunkKind(layers=layers, has_embedding=embedding, has_loss=loss)
+    for layers, embedding, loss in ((1, False, False), (0, True, False), (0, False, True))
+)
+"""One layer, the embedding, the loss: what every chunk is made of."""
+
+
+def _combined(kind: ChunkKind, units: tuple[Figures, ...]) -> Figures:
+    """Return the figures of a chunk, given those of :data:`_UNITS`."""
+    layer, embedding, loss = units
+    found = [kind.layers * figure for figure in layer]
+    for end in (*([embedding] if kind.has_embedding else []), *([loss] if kind.has_loss else [])):
+        found = [one + more for one, more in zip(found, end, strict=True)]
+    return tuple(found)
 
 
 @lru_cache(maxsize=65536)
-def _times(passing: WorkloadSpec, gpu: GpuPart, preset: KernelPreset, kind: ChunkKind) -> ChunkTimes:
-    return chunk_times(
-        passing.model,
-        passing,
-        gpu,
-        preset,
-        layers=kind.layers,
-        has_embedding=kind.has_embedding,
-        has_loss=kind.has_loss,
-    )
+def _unit_times(passing: WorkloadSpec, gpu: GpuPart, preset: KernelPreset) -> tuple[Figures, ...]:
+    """Return times forward and backward, roofline of both and time of the gradients of weights of each unit [s]."""
+    found = []
+    for kind in _UNITS:
+        times = chunk_times(
+            passing.model,
+            passing,
+            gpu,
+            preset,
+            layers=kind.layers,
+            has_embedding=kind.has_embedding,
+            has_loss=kind.has_loss,
+        )
+        floor_s = times.forward_floor_s + times.backward_floor_s
+        found.append((times.forward_s, times.backward_s, floor_s, times.weight_s))
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)
@@ -223,9 +267,10 @@ def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
     layout = pipeline_layout(workload)
     micro_batches = num_micro_batches(workload, dp)
     stages = _stages(_holding(workload), layout, network, dp)
-    kinds = dict.fromkeys(kind for stage in stages for kind in stage.kinds)
-    rings = {axis: group(workload, (axis,), dp, network) for axis in ("tp", "cp")}
+    kinds = dict.fromkeys(kind for stage in stages for kind, _ in stage.kinds)
+    rings = [group(workload, (axis,), dp, network) for axis in ("tp", "cp")]
     passing = _passing(workload)
+    forward, backward = _unit_exchanges(passing, *rings, network)
     if workload.shards_parameters:
         kinds |= dict.fromkeys(part_kinds(layout))
     return _Job(
@@ -234,8 +279,8 @@ def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
         exchanges=tuple(
             (
                 kind,
-                _exchanges(passing, rings["tp"], rings["cp"], network, kind, False),
-                _exchanges(passing, rings["tp"], rings["cp"], network, kind, True),
+                _Exchanges(*_combined(kind, forward)),
+                _Exchanges(*_combined(kind, backward)),
             )
             for kind in kinds
         ),
@@ -247,23 +292,44 @@ def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
 
 def _passing(workload: WorkloadSpec) -> WorkloadSpec:
     """Return the workload without what kernels and exchanges of a chunk's pass do not depend on."""
-    parallelism, batch = workload.parallelism, workload.batch
     return workload.model_copy(
         update={
-            "parallelism": parallelism.model_copy(
-                update={"pp": 1, "virtual_stages": 1, "micro_batch_group_size": None, "dp": "auto"}
-            ),
-            "batch": batch.model_copy(update={"global_batch_size": None, "num_micro_batches": 1}),
+            "parallelism": _inside_stage(workload.parallelism),
+            "batch": _one_micro_batch(workload.batch.micro_batch_size),
             "rank_order": "",
             "layout": "",
         }
     )
 
 
+@lru_cache(maxsize=4096)
+def _inside_stage(parallelism: ParallelismSpec) -> ParallelismSpec:
+    """Return the degrees that act inside a stage, one object for equal ones."""
+    outside = {"pp": 1, "virtual_stages": 1, "micro_batch_group_size": None, "dp": "auto"}
+    return parallelism.model_copy(update=outside)
+
+
+@lru_cache(maxsize=4096)
+def _one_micro_batch(size: int) -> BatchSpec:
+    """Return a batch of one micro-batch, one object for equal ones."""
+    return BatchSpec(num_micro_batches=1, micro_batch_size=size)
+
+
 @lru_cache(maxsize=65536)
-def _exchanges(
+def _unit_exchanges(
+    workload: WorkloadSpec, tp: Machine, cp: Machine, network: ScreenNetwork
+) -> tuple[tuple[Figures, ...], tuple[Figures, ...]]:
+    """Return the fields of :class:`_Exchanges` of each unit, forward and backward."""
+    forward, backward = (
+        tuple(_exchanged(workload, tp, cp, network, kind, is_backward) for kind in _UNITS)
+        for is_backward in (False, True)
+    )
+    return forward, backward
+
+
+def _exchanged(
     workload: WorkloadSpec, tp: Machine, cp: Machine, network: ScreenNetwork, kind: ChunkKind, is_backward: bool
-) -> _Exchanges:
+) -> Figures:
     exposed = {Category.TP: 0.0, Category.CP: 0.0}
     beside = {Category.TP: 0.0, Category.CP: 0.0}
     parts = ("I", "W") if workload.schedule in ("zb1p", "zbv") else ("B",)
@@ -273,12 +339,7 @@ def _exchanges(
         # DualPipe runs nearly all passes in blocks of two, which hide what both exchange.
         is_beside = item.position == "beside" or workload.schedule == "dualpipe"
         (beside if is_beside else exposed)[item.category] += cost_s
-    return _Exchanges(
-        tp_s=exposed[Category.TP],
-        tp_beside_s=beside[Category.TP],
-        cp_s=exposed[Category.CP],
-        cp_beside_s=beside[Category.CP],
-    )
+    return exposed[Category.TP], beside[Category.TP], exposed[Category.CP], beside[Category.CP]
 
 
 def _pass(compute_s: float, exchanges: _Exchanges) -> _Pass:
@@ -290,12 +351,19 @@ def _pass(compute_s: float, exchanges: _Exchanges) -> _Pass:
     )
 
 
-def _added(passes: list[_Pass]) -> _Pass:
+def _added(stage: _Stage, passes: dict[ChunkKind, tuple[_Pass, _Pass]]) -> _Pass:
+    """Return both passes of all chunks of a stage in one."""
+    each = [(item, count) for kind, count in stage.kinds for item in passes[kind]]
     return _Pass(
-        compute_s=sum(item.compute_s for item in passes),
-        tp_s=sum(item.tp_s for item in passes),
-        cp_s=sum(item.cp_s for item in passes),
+        compute_s=sum(item.compute_s * count for item, count in each),
+        tp_s=sum(item.tp_s * count for item, count in each),
+        cp_s=sum(item.cp_s * count for item, count in each),
     )
+
+
+def _total_s(stage: _Stage, passes: dict[ChunkKind, tuple[_Pass, _Pass]], way: int) -> float:
+    """Return the time of all chunks of a stage, forward (*way* 0) or backward (1) [s]."""
+    return sum(passes[kind][way].total_s * count for kind, count in stage.kinds)
 
 
 _ONE_BATCH, _OVERLAP = BatchSpec(num_micro_batches=1), OverlapSpec()
@@ -310,22 +378,18 @@ def _holding(workload: WorkloadSpec) -> WorkloadSpec:
 
 @lru_cache(maxsize=4096)
 def _stages(workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, dp: int) -> tuple[_Stage, ...]:
-    """Return all stages; those of equal chunks are equal, but for the first, whose first chunk has more buckets."""
-    known: dict[tuple[object, ...], _Stage] = {}
-    found: list[_Stage] = []
-    last = layout.num_stages - 1
+    """Return the kinds of stage; the first has a kind of its own, since its first chunk has more buckets."""
+    members: dict[tuple[object, ...], list[int]] = {}
     for stage in range(layout.num_stages):
-        key = (layout.layers[stage], stage == 0, stage == last)
-        one = known.get(key)
-        if one is None:
-            one = known[key] = _stage(workload, layout, network, stage, dp=dp)
-        found.append(one if one.index == stage else replace(one, index=stage))
-    return tuple(found)
+        members.setdefault((layout.layers[stage], stage == 0, stage == layout.num_stages - 1), []).append(stage)
+    return tuple(_stage(workload, layout, network, tuple(alike), dp=dp) for alike in members.values())
 
 
-def _stage(workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, stage: int, *, dp: int) -> _Stage:
+def _stage(
+    workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, members: tuple[int, ...], *, dp: int
+) -> _Stage:
     """Return chunks, weights and replicated traffic of one stage."""
-    replicas = dp * workload.parallelism.cp
+    replicas, stage = dp * workload.parallelism.cp, members[0]
     ring = group(workload, ("cp", "dp"), dp, network)
     reduces: list[float] = []
     gathers: list[float] = []
@@ -339,13 +403,17 @@ def _stage(workload: WorkloadSpec, layout: Layout, network: ScreenNetwork, stage
                 gathers.append(collective_s(comm.op, comm.size_bytes, ring, network))
     held = stage_shard(workload, layout, stage)
     return _Stage(
-        kinds=tuple(chunk_kind(layout, stage, chunk) for chunk in chunks),
-        index=stage,
-        reduces_s=tuple(reduces),
-        gathers_s=tuple(gathers),
+        kinds=tuple(Counter(chunk_kind(layout, stage, chunk) for chunk in chunks).items()),
+        members=members,
+        reduces=_buckets(reduces),
+        gathers=_buckets(gathers),
         parameters=held.parameters,
         matrix_parameters=held.matrices,
     )
+
+
+def _buckets(costs_s: list[float]) -> _Buckets:
+    return _Buckets(first_s=costs_s[0] if costs_s else 0.0, total_s=sum(costs_s), count=len(costs_s))
 
 
 def _exposed_pp_s(
@@ -396,20 +464,19 @@ def _exposed_dp_s(
     if workload.shards_parameters:
         sharded = _sharded(workload, job, passes, stage, network, dp)
         return sharded.exposed_s + preset.contention_share_dp * sharded.hidden_s
-    if not stage.reduces_s:
+    if not stage.reduces.count:
         return _copies_s(workload, stage, network, dp)
     num_stages, num_chunks = job.layout.num_stages, job.layout.num_chunks
     # Interleaved stages run groups of micro-batches through one chunk after the other.
     is_loop = job.layout.placement == "loop"
     batch = min(job.micro_batches, num_stages) if num_chunks > 1 and is_loop else 1
-    forward_s = sum(passes[kind][0].total_s for kind in stage.kinds)
-    backward_s = sum(passes[kind][1].total_s for kind in stage.kinds)
+    forward_s, backward_s = _total_s(stage, passes, 0), _total_s(stage, passes, 1)
     # Stages drain one pass apart, so a later one's reduction hides behind the first one's last passes, but for
     # schedules that fill that time.
-    lag_s = 0.0 if workload.splits_backward else stage.index * backward_s / num_chunks
-    reduce_s = _after_window(stage.reduces_s, batch * backward_s, is_overlapped=workload.overlap.dp_grad)
-    gather_s = _after_window(stage.gathers_s, batch * forward_s, is_overlapped=workload.overlap.dp_param)
-    hidden_s = sum(stage.reduces_s) - reduce_s + sum(stage.gathers_s) - gather_s
+    lag_s = 0.0 if workload.splits_backward else stage.members[0] * backward_s / num_chunks
+    reduce_s = stage.reduces.after_window_s(batch * backward_s, is_overlapped=workload.overlap.dp_grad)
+    gather_s = stage.gathers.after_window_s(batch * forward_s, is_overlapped=workload.overlap.dp_param)
+    hidden_s = stage.reduces.total_s - reduce_s + stage.gathers.total_s - gather_s
     exposed_s = max(0.0, reduce_s - lag_s) + max(0.0, gather_s - lag_s)
     exposed_s += _copies_s(workload, stage, network, dp)
     return exposed_s + preset.contention_share_dp * hidden_s
@@ -436,12 +503,6 @@ def _sharded(
         forward, backward = passes[kind]
         return forward.total_s, backward.total_s
 
-    return exposed_sharded(workload, job.layout, network, stage.index, times, dp=dp, micro_batches=job.micro_batches)
-
-
-def _after_window(costs_s: tuple[float, ...], window_s: float, *, is_overlapped: bool) -> float:
-    """Return what remains of back-to-back collectives of which the first (or last) cannot hide."""
-    total = sum(costs_s)
-    if not is_overlapped or not costs_s:
-        return total
-    return max(costs_s[0], total - window_s * (1 - 1 / len(costs_s)))
+    return exposed_sharded(
+        workload, job.layout, network, stage.members[0], times, dp=dp, micro_batches=job.micro_batches
+    )

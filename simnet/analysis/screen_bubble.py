@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simnet.spec.workload import WorkloadSpec
@@ -27,15 +28,14 @@ class StageTimes:
         return self.backward_s - self.weight_s
 
 
-def bubble_s(workload: WorkloadSpec, stages: list[StageTimes], *, micro_batches: int) -> float:
-    """Return the bubble of the slowest of *stages* with free sends [s].
+def bubble_s(workload: WorkloadSpec, stages: Sequence[tuple[StageTimes, int]], *, micro_batches: int) -> float:
+    """Return the bubble of the slowest of *stages*, each with how many there are of it, with free sends [s].
 
     Exact with equal stages and the conditions of ``docs/model/workload.md``; of unequal ones each of the others counts
     for itself. A short last group of an interleaved schedule counts as Calculon does, which is never too little.
     """
-    slowest = max(stages, key=lambda one: one.total_s)
-    waits = [_wait_s(workload, one) for one in stages]
-    found = sum(waits) - _wait_s(workload, slowest)
+    slowest = max((one for one, _ in stages), key=lambda one: one.total_s)
+    found = sum(count * _wait_s(workload, one) for one, count in stages) - _wait_s(workload, slowest)
     return found + _short_group_s(workload, slowest, micro_batches=micro_batches)
 
 

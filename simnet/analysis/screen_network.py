@@ -38,18 +38,17 @@ def group(workload: WorkloadSpec, axes: tuple[str, ...], dp: int, network: Scree
     """Return the communicator of rank 0 along *axes*, ranks numbered in the rank order."""
     degrees = workload.parallelism
     inside = shard_degree(workload, dp=dp)
-    sizes = {"tp": degrees.tp, "cp": degrees.cp, "pp": degrees.pp, "dp_shard": inside, "dp_replica": dp // inside}
-    order = tuple(
-        (part, sizes[part])
-        for axis in workload.rank_order.split("-")
-        for part in (DP_PARTS if axis == "dp" else (axis,))
-    )
-    spanned = (*axes, *DP_PARTS) if "dp" in axes else axes
-    return _machine(order, spanned, network)
+    sizes = (degrees.tp, degrees.cp, degrees.pp, inside, dp // inside)
+    return _machine(workload.rank_order, sizes, axes, network)
 
 
 @lru_cache(maxsize=65536)
-def _machine(order: tuple[tuple[str, int], ...], axes: tuple[str, ...], network: ScreenNetwork) -> Machine:
+def _machine(rank_order: str, sizes: tuple[int, ...], axes: tuple[str, ...], network: ScreenNetwork) -> Machine:
+    size_of = dict(zip(("tp", "cp", "pp", *DP_PARTS), sizes, strict=True))
+    order = [
+        (part, size_of[part]) for axis in rank_order.split("-") for part in (DP_PARTS if axis == "dp" else (axis,))
+    ]
+    axes = (*axes, *DP_PARTS) if "dp" in axes else axes
     offsets = [0]
     stride = 1
     for axis, size in order:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from simnet.errors import LayoutError, Problem
 from simnet.spec.bounds import MAX_PASSES, MAX_PASSES_PER_STAGE
@@ -104,22 +105,23 @@ def num_sequences(workload: WorkloadSpec, dp: int) -> int:
     return num_micro_batches(workload, dp) * dp * workload.batch.micro_batch_size
 
 
-def _size(model: ModelSpec) -> list[Problem]:
+@lru_cache(maxsize=256)
+def _size(model: ModelSpec) -> tuple[Problem, ...]:
     published = model.published_parameters
     if published is None:
-        return []
+        return ()
     counted = parameters(model)
     if abs(counted / published - 1) <= SIZE_TOLERANCE:
-        return []
-    return [
+        return ()
+    return (
         Problem(
             message=f"{model.name} comes to {counted:.4g} parameters, not to its published {published:.4g}",
             path="workload.model.published_parameters",
             found=f"{published:.4g}",
             allowed=f"within {SIZE_TOLERANCE:.0%} of {counted:.4g}, or null",
             hint="a changed shape needs published_parameters: null; else one figure of the shape is mistyped",
-        )
-    ]
+        ),
+    )
 
 
 def largest_divisor(count: int, most: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -94,11 +95,15 @@ def pipeline_layout(workload: WorkloadSpec) -> Layout:
     counts = _counts(workload.model.layers, parts, workload.layout)
     if len(counts) != parts or sum(counts) != workload.model.layers:
         raise _wrong_list(counts, workload)
-    bare = Layout(layers=((0,) * (chunks * workload.num_copies),) * pp, placement=_placement(workload))
-    return replace(
-        bare,
-        layers=tuple(tuple(counts[bare.part(stage, chunk)] for chunk in range(bare.num_chunks)) for stage in range(pp)),
-    )
+    return _placed(counts, pp, chunks * workload.num_copies, _placement(workload))
+
+
+@functools.lru_cache(maxsize=1024)
+def _placed(counts: tuple[int, ...], pp: int, num_chunks: int, placement: Placement) -> Layout:
+    """Return the layout of parts of so many layers, one object for equal ones."""
+    bare = Layout(layers=((0,) * num_chunks,) * pp, placement=placement)
+    layers = tuple(tuple(counts[bare.part(stage, chunk)] for chunk in range(num_chunks)) for stage in range(pp))
+    return replace(bare, layers=layers)
 
 
 def _placement(workload: WorkloadSpec) -> Placement:

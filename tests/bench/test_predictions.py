@@ -15,7 +15,7 @@ from simnet.spec.load import expand, load_scenario
 from simnet.spec.workload import BatchSpec, OverlapSpec, ParallelismSpec
 from simnet.workload.kernels import job_preset
 
-pytestmark = [pytest.mark.slow, pytest.mark.benchmark(timer=time.process_time, warmup=False)]
+pytestmark = [pytest.mark.slow, pytest.mark.benchmark(timer=time.process_time, warmup=False, disable_gc=True)]
 NUM_CANDIDATES = 10_000
 GPUS = 1024
 

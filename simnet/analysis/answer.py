@@ -96,8 +96,10 @@ class ClaimVerdict:
     case : the case that it is about.
     tokens_per_s : as claimed [tokens/s].
     gpus_per_node : GPUs of a node of the machine, the other unit that a claim may mean.
-    mfu_per_gpu, mfu_per_node : model FLOPs over the dense peak if the claim is of one GPU, or of one node
-        (fractions); above 1 is impossible.
+    needed_flops_per_s, peak_share : what six FLOPs a parameter come to if the claim is of one GPU [FLOP/s], and over
+        its dense peak (fraction).
+    mfu_per_gpu, mfu_per_node : model FLOPs, the causal half of attention counted, over the dense peak if the claim
+        is of one GPU, or of one node (fractions); above 1 is impossible.
     predicted_tokens_per_s : of one GPU [tokens/s].
     sustained_mfu : what the best measured matrix products of the chip sustain, without any other work (fraction).
     verdict_per_gpu, verdict_per_node : ``impossible`` beyond the peak, ``more than measured kernels sustain``, or
@@ -107,6 +109,8 @@ class ClaimVerdict:
     case: str
     tokens_per_s: float
     gpus_per_node: int
+    needed_flops_per_s: float
+    peak_share: float
     mfu_per_gpu: float
     mfu_per_node: float
     predicted_tokens_per_s: float

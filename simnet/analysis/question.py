@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from simnet.analysis.answer import Answer, Knee, TaperCurve
-from simnet.analysis.claims import claim_sentence, judge_claims
+from simnet.analysis.claims import ChipLimit, claim_sentence, judge_claims
 from simnet.analysis.curves import percent, reference_of, scaling_curves, taper_curves
 from simnet.analysis.result import Result
 from simnet.analysis.split import CHIP_TIME, split_ratio, split_sentence
@@ -36,7 +36,7 @@ def answer_question(
     losses: Sequence[float] = (),
     baselines: Mapping[str, str] | None = None,
     claims: Mapping[str, float] | None = None,
-    sustained: Mapping[str, float] | None = None,
+    limits: Mapping[str, ChipLimit] | None = None,
     split: tuple[str, Mapping[str, str], str] | None = None,
 ) -> Answer:
     """Tell what the cases say together.
@@ -53,12 +53,12 @@ def answer_question(
         Variant to compare with, by variant.
     claims
         Throughputs that somebody claims, by variant [tokens/s].
-    sustained
-        Share of the peak that measured matrix products sustain, by variant (fractions).
+    limits
+        What the chips of each variant with a claim can do.
     split
         Variant from which a ratio starts, the variants through which it goes, by the change, and what it is of.
     """
-    verdicts = judge_claims(claims or {}, results, sustained or {})
+    verdicts = judge_claims(claims or {}, results, limits or {})
     causes = split_ratio(split[0], split[1], results, claims or {}, split[2]) if split is not None else None
     is_screened = any(result.fidelity == "screen" for result in results)
     has_knee = bool(knee_path and losses) and not is_screened

@@ -150,7 +150,7 @@ def _finished(
 ) -> _Run:
     from simnet.analysis.question import answer_question
     from simnet.analysis.result import Result
-    from simnet.runner.sustained import sustained_shares
+    from simnet.runner.chip_limits import chip_limits
 
     results = tuple(outcome for outcome in outcomes if isinstance(outcome, Result))
     failures = tuple(outcome for outcome in outcomes if not isinstance(outcome, Result))
@@ -162,7 +162,7 @@ def _finished(
             losses=knee.losses if knee else (),
             baselines=knee.baselines(scenario.variants) if knee else {},
             claims=scenario.claims,
-            sustained=sustained_shares(cases) if scenario.claims else {},
+            limits=chip_limits(cases) if scenario.claims else {},
             split=(scenario.split.start, scenario.split.through, scenario.split.of) if scenario.split else None,
         )
         if results

@@ -7,7 +7,7 @@ import pytest
 from simnet.analysis.question import answer_question
 from simnet.errors import SpecError
 from simnet.runner import prepare, simulate
-from simnet.runner.sustained import sustained_shares
+from simnet.runner.chip_limits import chip_limits
 from simnet.spec.load import expand, load_scenario
 
 
@@ -20,19 +20,21 @@ def claimed():
     answer = answer_question(
         results,
         claims=scenario.claims,
-        sustained=sustained_shares(cases),
+        limits=chip_limits(cases),
         split=(scenario.split.start, scenario.split.through, scenario.split.of),
     )
     return {result.name: result for result in results}, answer
 
 
 def test_15_264_tokens_per_s_are_impossible_of_a_gpu_and_plausible_of_a_node(claimed):
-    # By six FLOPs a parameter 2.8 times the peak and 36 %; with the causal half of attention 3.0 times and 38 %.
+    # 6 x 70.55e9 x 15,264 = 6.46e15 FLOP/s, over 2.25e15 2.87, an eighth of which is 36 %; 8,080 of H100 43 % likewise
     hopper, blackwell = claimed[1].claims
     assert (blackwell.verdict_per_gpu, blackwell.verdict_per_node) == ("impossible", "plausible")
-    assert blackwell.mfu_per_gpu == pytest.approx(2.8, rel=0.1)
+    assert blackwell.needed_flops_per_s == pytest.approx(6.46e15, rel=0.001)
+    assert blackwell.peak_share == pytest.approx(2.87, abs=0.005)
+    assert blackwell.peak_share / blackwell.gpus_per_node == pytest.approx(0.36, abs=0.005)
     assert (hopper.verdict_per_gpu, hopper.verdict_per_node) == ("impossible", "plausible")
-    assert hopper.mfu_per_node == pytest.approx(0.43, rel=0.1)
+    assert hopper.peak_share / hopper.gpus_per_node == pytest.approx(0.43, abs=0.005)
 
 
 def test_the_hopper_figure_is_predicted(claimed):

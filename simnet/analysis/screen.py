@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from simnet.analysis.screen_bubble import StageTimes, bubble_s
+from simnet.analysis.screen_chunks import ChunkExchanges, chunk_exchanges, combined, unit_times
 from simnet.analysis.screen_network import ScreenNetwork, collective_s, group
 from simnet.analysis.screen_sharded import Exposed, exposed_sharded
-from simnet.collectives.machine import Machine
 from simnet.spec.collectives import load_collectives
 from simnet.spec.compute import KernelPreset
 from simnet.spec.parts import GpuPart
 from simnet.spec.workload import BatchSpec, OverlapSpec, ParallelismSpec, WorkloadSpec
 from simnet.workload.checks import check_divides, check_shard_groups, num_micro_batches
-from simnet.workload.comms import ChunkKind, kind_exchanges, received_bytes, send_bytes
-from simnet.workload.kernels import chunk_times, optimizer_time
+from simnet.workload.comms import ChunkKind, received_bytes, send_bytes
+from simnet.workload.kernels import optimizer_time
 from simnet.workload.layout import Layout, pipeline_layout
-from simnet.workload.ops import Category
 from simnet.workload.passes import chunk_kind
 from simnet.workload.plan import lateness
 from simnet.workload.replicas import chunk_buckets, gather_comm, reduce_comm
@@ -67,16 +66,6 @@ class _Pass:
         return self.compute_s + self.tp_s + self.cp_s
 
 
-@dataclass(frozen=True, slots=True)
-class _Exchanges:
-    """Tensor- and context-parallel collectives of one pass of a chunk [s]."""
-
-    tp_s: float
-    tp_beside_s: float
-    cp_s: float
-    cp_beside_s: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Buckets:
     """Collectives back to back, one for each bucket of gradients or parameters."""
@@ -112,7 +101,7 @@ class _Job:
 
     layout: Layout
     micro_batches: int
-    exchanges: tuple[tuple[ChunkKind, _Exchanges, _Exchanges], ...]
+    exchanges: tuple[tuple[ChunkKind, ChunkExchanges, ChunkExchanges], ...]
     """Kinds of chunk with what they exchange forward and backward."""
     stages: tuple[_Stage, ...]
     exposed_pp_s: float
@@ -199,9 +188,9 @@ def _passes(
     weights_s: dict[ChunkKind, float] = {}
     passes: dict[ChunkKind, tuple[_Pass, _Pass]] = {}
     floors_s: dict[ChunkKind, float] = {}
-    units = _unit_times(job.passing, gpu, preset)
+    units = unit_times(job.passing, gpu, preset)
     for kind, forward, backward in job.exchanges:
-        forward_s, backward_s, floors_s[kind], weights_s[kind] = _combined(kind, units)
+        forward_s, backward_s, floors_s[kind], weights_s[kind] = combined(kind, units)
         passes[kind] = (_pass(forward_s, forward), _pass(backward_s, backward))
     return passes, floors_s, weights_s
 
@@ -221,43 +210,6 @@ def _stage_times(
     )
 
 
-Figures = tuple[float, ...]
-"""Figures of a chunk that are sums over its layers and ends."""
-_UNITS = tuple(
-    ChunkKind(layers=layers, has_embedding=embedding, has_loss=loss)
-    for layers, embedding, loss in ((1, False, False), (0, True, False), (0, False, True))
-)
-"""One layer, the embedding, the loss: what every chunk is made of."""
-
-
-def _combined(kind: ChunkKind, units: tuple[Figures, ...]) -> Figures:
-    """Return the figures of a chunk, given those of :data:`_UNITS`."""
-    layer, embedding, loss = units
-    found = [kind.layers * figure for figure in layer]
-    for end in (*([embedding] if kind.has_embedding else []), *([loss] if kind.has_loss else [])):
-        found = [one + more for one, more in zip(found, end, strict=True)]
-    return tuple(found)
-
-
-@lru_cache(maxsize=65536)
-def _unit_times(passing: WorkloadSpec, gpu: GpuPart, preset: KernelPreset) -> tuple[Figures, ...]:
-    """Return times forward and backward, roofline of both and time of the gradients of weights of each unit [s]."""
-    found = []
-    for kind in _UNITS:
-        times = chunk_times(
-            passing.model,
-            passing,
-            gpu,
-            preset,
-            layers=kind.layers,
-            has_embedding=kind.has_embedding,
-            has_loss=kind.has_loss,
-        )
-        floor_s = times.forward_floor_s + times.backward_floor_s
-        found.append((times.forward_s, times.backward_s, floor_s, times.weight_s))
-    return tuple(found)
-
-
 @lru_cache(maxsize=4096)
 def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
     """Return layout and communication of a workload."""
@@ -268,22 +220,14 @@ def _job(workload: WorkloadSpec, dp: int, network: ScreenNetwork) -> _Job:
     micro_batches = num_micro_batches(workload, dp)
     stages = _stages(_holding(workload), layout, network, dp)
     kinds = dict.fromkeys(kind for stage in stages for kind, _ in stage.kinds)
-    rings = [group(workload, (axis,), dp, network) for axis in ("tp", "cp")]
+    tp, cp = (group(workload, (axis,), dp, network) for axis in ("tp", "cp"))
     passing = _passing(workload)
-    forward, backward = _unit_exchanges(passing, *rings, network)
     if workload.shards_parameters:
         kinds |= dict.fromkeys(part_kinds(layout))
     return _Job(
         layout=layout,
         micro_batches=micro_batches,
-        exchanges=tuple(
-            (
-                kind,
-                _Exchanges(*_combined(kind, forward)),
-                _Exchanges(*_combined(kind, backward)),
-            )
-            for kind in kinds
-        ),
+        exchanges=chunk_exchanges(passing, tp, cp, network, kinds),
         stages=stages,
         passing=passing,
         exposed_pp_s=_exposed_pp_s(workload, layout, network, micro_batches=micro_batches, dp=dp),
@@ -315,34 +259,7 @@ def _one_micro_batch(size: int) -> BatchSpec:
     return BatchSpec(num_micro_batches=1, micro_batch_size=size)
 
 
-@lru_cache(maxsize=65536)
-def _unit_exchanges(
-    workload: WorkloadSpec, tp: Machine, cp: Machine, network: ScreenNetwork
-) -> tuple[tuple[Figures, ...], tuple[Figures, ...]]:
-    """Return the fields of :class:`_Exchanges` of each unit, forward and backward."""
-    forward, backward = (
-        tuple(_exchanged(workload, tp, cp, network, kind, is_backward) for kind in _UNITS)
-        for is_backward in (False, True)
-    )
-    return forward, backward
-
-
-def _exchanged(
-    workload: WorkloadSpec, tp: Machine, cp: Machine, network: ScreenNetwork, kind: ChunkKind, is_backward: bool
-) -> Figures:
-    exposed = {Category.TP: 0.0, Category.CP: 0.0}
-    beside = {Category.TP: 0.0, Category.CP: 0.0}
-    parts = ("I", "W") if workload.schedule in ("zb1p", "zbv") else ("B",)
-    for item in (one for part in (parts if is_backward else "F") for one in kind_exchanges(workload, kind, part)):
-        ring = tp if item.category is Category.TP else cp
-        cost_s = item.count * collective_s(item.op, item.size_bytes / item.count, ring, network)
-        # DualPipe runs nearly all passes in blocks of two, which hide what both exchange.
-        is_beside = item.position == "beside" or workload.schedule == "dualpipe"
-        (beside if is_beside else exposed)[item.category] += cost_s
-    return exposed[Category.TP], beside[Category.TP], exposed[Category.CP], beside[Category.CP]
-
-
-def _pass(compute_s: float, exchanges: _Exchanges) -> _Pass:
+def _pass(compute_s: float, exchanges: ChunkExchanges) -> _Pass:
     """Return one pass; what runs beside it is exposed where it outlasts the compute, each kind on its own stream."""
     return _Pass(
         compute_s=compute_s,

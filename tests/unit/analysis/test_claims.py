@@ -59,3 +59,33 @@ def test_a_case_that_failed_leaves_the_others_their_answer():
     split = ("old", {"chip": "new"}, "throughput")
     answer = answer_question([case("old", 1000)], claims={"new": 9}, limits={"new": LIMIT}, split=split)
     assert (answer.claims, answer.split) == ((), None)
+
+
+def test_chip_time_to_the_target_is_chip_scaling_samples_and_evaluation():
+    # Steps of 4 s and 10^6 tokens: 100 on 1,000 new chips, 120 on 2,000 old ones at 0.4 of the throughput of a chip.
+    new = made_up("new", num_gpus=1000, steps_to_target=100.0, minutes_to_target=(400 + 40) / 60)
+    middle = made_up("middle", num_gpus=1000, tokens_per_s_per_gpu=125.0)
+    old = made_up(
+        "old", num_gpus=2000, tokens_per_s_per_gpu=100.0, tokens_per_s=2e5, step_time_s=5.0,
+        breakdown_s=made_up("x", compute_s=5.0).breakdown_s, steps_to_target=120.0, minutes_to_target=(600 + 12) / 60,
+    )  # fmt: skip
+    split = split_ratio("new", {"chip": "middle", "scaling": "old"}, [new, middle, old], {}, "chip_time")
+    assert split is not None
+    assert {one.name: one.ratio for one in split.factors} == {
+        "chip": pytest.approx(2.0),
+        "scaling": pytest.approx(1.25),
+        "samples to the target": pytest.approx((120 * 5 * 2e5) / (100 * 4 * 2.5e5)),
+        "evaluation": pytest.approx(1.02 / 1.1),
+    }
+    assert split.predicted == pytest.approx((2000 * 612) / (1000 * 440))
+    assert (split.chips, split.minutes) == (2.0, pytest.approx(612 / 440))
+    told = split_sentence(split)
+    assert (
+        "old spends 2.78 times the chip time of new to the target (2.00 times the chips for 1.39 of the time)" in told
+    )
+    assert "2.00 chip x 1.25 scaling x 1.20 samples to the target x 0.93 evaluation" in told
+
+
+def test_chip_time_without_a_target_has_no_split():
+    cases = [case("old", 1000), case("new", 1500)]
+    assert split_ratio("old", {"chip": "new"}, cases, {}, "chip_time") is None

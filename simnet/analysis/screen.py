@@ -6,7 +6,6 @@ their closed form on a healthy fabric, and what runs beside compute is exposed w
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -310,17 +309,19 @@ def _stage(
     ring = group(workload, ("cp", "dp"), dp, network)
     reduces: list[float] = []
     gathers: list[float] = []
-    chunks = range(layout.num_chunks)
-    for chunk in chunks if replicas > 1 and not workload.shards_parameters else ():
-        for bucket in chunk_buckets(workload, layout, stage, chunk, replicas=replicas):
+    alike: dict[ChunkKind, list[int]] = {}
+    for chunk in range(layout.num_chunks):
+        alike.setdefault(chunk_kind(layout, stage, chunk), []).append(chunk)
+    for chunks in alike.values() if replicas > 1 and not workload.shards_parameters else ():
+        for bucket in chunk_buckets(workload, layout, stage, chunks[0], replicas=replicas):
             comm = reduce_comm(workload, bucket, stage=stage, name="")
-            reduces.append(collective_s(comm.op, comm.size_bytes, ring, network))
+            reduces += [collective_s(comm.op, comm.size_bytes, ring, network)] * len(chunks)
             if workload.sharding == "zero1":
                 comm = gather_comm(workload, bucket, stage=stage, name="")
-                gathers.append(collective_s(comm.op, comm.size_bytes, ring, network))
+                gathers += [collective_s(comm.op, comm.size_bytes, ring, network)] * len(chunks)
     held = stage_shard(workload, layout, stage)
     return _Stage(
-        kinds=tuple(Counter(chunk_kind(layout, stage, chunk) for chunk in chunks).items()),
+        kinds=tuple((kind, len(chunks)) for kind, chunks in alike.items()),
         members=members,
         reduces=_buckets(reduces),
         gathers=_buckets(gathers),

@@ -239,6 +239,6 @@ def _row(fabric: Fabric, op: str, num_ranks: int, tasks: TaskSet, size_bytes: fl
 
 def _tier_bytes(fabric: Fabric, moved: Float64) -> dict[str, float]:
     """Return the payload on the busiest link of each class that carries any [bytes]."""
-    used = np.flatnonzero(moved)
-    found = {int(kind): float(moved[used][fabric.link_class[used] == kind].max()) for kind in fabric.link_class[used]}
-    return {LINK_CLASSES[kind]: found[kind] for kind in sorted(found)}
+    busiest = np.zeros(len(LINK_CLASSES))
+    np.maximum.at(busiest, fabric.link_class, moved)
+    return {name: float(most) for name, most in zip(LINK_CLASSES, busiest, strict=True) if most}
